@@ -4,7 +4,7 @@
 import type { FastifyRequest } from 'fastify'
 import * as z from 'zod'
 import { modes } from '../../opd/pricing/arms.ts'
-import { type SnapshotCatalog, SnapshotError } from '../../opd/state/snapshot-catalog.ts'
+import { type SnapshotCatalog, SnapshotCatalogError } from '../../opd/state/snapshot-catalog.ts'
 import { jsonAnswer, type Route } from '../http/call.ts'
 import { bodyOf } from '../http/json-body.ts'
 import { Problem } from '../http/problem.ts'
@@ -158,7 +158,7 @@ export function modelRoutes(access: ModelAccess): Route[] {
           const loaded = await snapshots.load(id)
           await rollBack(store, now(), loaded, changeOf(request, everyone, 'rollback'))
         } catch (error) {
-          if (!(error instanceof SnapshotError)) throw error
+          if (!(error instanceof SnapshotCatalogError)) throw error
           const { code, message } = error
           throw code === 'absent'
             ? new Problem(404, 'unknown_snapshot', message)

@@ -1,6 +1,6 @@
 /**
- * What OPD took off the bids that won (in_ba - out_ba), by supplier and UTC day, for the cap of a day. What this node counted
- * is added at once; the sums of all nodes come from the store.
+ * The amount that OPD took off the bids that won (in_ba - out_ba), by supplier and UTC day, for `caps.perDay`. Amounts of this
+ * node count at once; the sums of all nodes come from the store.
  */
 import { getOrAdd } from '../shared/get-or-add.ts'
 import { summable } from './stats.ts'
@@ -36,7 +36,7 @@ export class DayReductions {
     return sums === undefined || sums.day !== dayOf(at) ? 0 : sums.stored + sums.fresh
   }
 
-  /** What is to be added to the stored sums. */
+  /** The amounts that are not in the stored sums yet. */
   fresh(): DayAmount[] {
     const today = Array.from(this.suppliers, ([supplier, { day, fresh }]) => ({
       day,
@@ -46,7 +46,7 @@ export class DayReductions {
     return [...this.past, ...today.filter(({ amount }) => amount !== 0)]
   }
 
-  /** `added` is stored now. What was counted meanwhile stays fresh. */
+  /** `added` is stored now. Amounts that were counted meanwhile stay fresh. */
   stored(added: readonly DayAmount[]): void {
     for (const { day, supplier, amount } of added) {
       const sums = this.suppliers.get(supplier)

@@ -163,7 +163,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     deps.log.warn({ ssp }, 'a standalone call has bids without imp, their floor is 0; logged once')
   }
 
-  /** An exception in here is a bug. The error that is thrown quotes nothing of the body; the API responds with 500. */
+  /** An exception in this function is a bug. The error that it throws quotes nothing of the body; the API responds with 500. */
   function priceStandalone(
     supplier: string,
     opd: Integration['opd'],

@@ -1,4 +1,4 @@
-/** What becomes of a decision: its win and loss are counted, logged, and train the model. */
+/** The outcomes of decisions: wins and losses are counted and logged, and train the model. */
 import type { DecisionSink, Learners, PricingLearner } from '../ports.ts'
 import { armRules } from '../pricing/arms.ts'
 import type { DayReductions } from './day-reductions.ts'
@@ -43,7 +43,7 @@ export function createOutcomes(deps: OutcomeDeps): Outcomes {
       reductions.add(supplier, now(), (Number(record.inBa) - Number(record.outBa)) / perBase)
   }
 
-  /** Only of a bid with features: the model was exposed to it. */
+  /** Trains only if the model was exposed to the bid: the record then has features. */
   function train(record: DecisionRecord, work: (learner: PricingLearner) => void): void {
     if (record.teaches && record.features.length > 0)
       guarded('training', record, () => work(learners.of(record.mode)))

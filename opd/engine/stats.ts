@@ -17,7 +17,7 @@ export const summable = (price: number) => (Math.abs(price) < 1e9 ? price : 0)
 
 /** Bids and wins of one arm. Sums of money are CPM in the base currency. */
 export class ArmSums {
-  // Comes first: below a line without a semicolon, `in` would be an operator.
+  // The first field: after a line without a semicolon, `in` would be an operator.
   in = 0
   bids = 0
   wins = 0
@@ -43,7 +43,7 @@ export class ModeStats {
   learnerErrors = 0
   /** Contexts in which the features of the model did not fit. */
   contextsCut = 0
-  /** Decisions that do not train the model, because more than it is trained with were made in their second. */
+  /** Decisions that do not train the model because too many were made in the same second (`ExposureSampler`). */
   exposuresLeftOut = 0
 
   /** Guard and multipliers of the latest decision (lambda: CPM in the base currency). */

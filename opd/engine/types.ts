@@ -119,7 +119,7 @@ export interface Engine {
   /** Adds or replaces one integration. Its counters are kept. */
   setIntegration(integration: Integration): void
   removeIntegration(supplier: string): void
-  /** Integrations on hold (factor 1); `*` is all of them. */
+  /** Sets the integrations on hold (factor 1); `*`: all of them. */
   setHolds(suppliers: ReadonlySet<string>): void
   /**
    * Rewrites a response in slices of about a millisecond; most responses take one. The caller yields to the event loop

@@ -1,6 +1,6 @@
 /**
- * The index of the last JSON document, made by a WebAssembly module (opd/json/wasm), and what the module looks for: the keys
- * that are read of any object, so that a reader visits no other members, and literals, in strings or not.
+ * The index of the last JSON document, made by a WebAssembly module (opd/json/wasm). The module finds the members with known
+ * keys, so that a reader visits no others, and literals (the macros), in strings or not.
  */
 import { code } from './index-module.ts'
 
@@ -23,7 +23,7 @@ export const recordWords = 7
 
 interface Indexer {
   memory: Memory
-  /** Where the known keys and the literals are. */
+  /** Addresses of the tables of known keys and literals. */
   keys: { value: number }
   literals: { value: number }
   /** 0: malformed. */
@@ -34,9 +34,9 @@ const { index, memory, keys, literals } = new WebAssembly.Instance(
   new WebAssembly.Module(Buffer.from(code, 'base64')),
 ).exports as Indexer
 
-/** The module's own data come before. */
+/** Address of the document. The module's own data are before it. */
 export const input = 64 * 1024
-/** The first pass reads, and writes, more than the document: whole blocks. */
+/** The first pass reads and writes whole blocks, so more than the document. */
 const padding = 192
 const pageLength = 64 * 1024
 
@@ -44,14 +44,14 @@ let capacity = 0
 let marks = 0
 /** The literals of the document in `words`: the position and the number of each. */
 export let found = 0
-/** The memory, as bytes with the document at `input`, and as words. A longer document replaces them. */
+/** The module's memory, as bytes and as words. The document is at `input`. A longer document replaces both. */
 export let bytes = Buffer.alloc(0)
 export let words = new Int32Array()
 /** Position of the index in `words`, and of the record of the whole document. */
 export let header = 0
 export let root = 0
 
-/** Reserves 20 times the length: memory of which a document without many values uses little. False: there is none. */
+/** Reserves 20 times the length of address space, of which most documents use little. False: there is not enough memory. */
 function reserve(length: number): boolean {
   const wanted = Math.max(pageLength, 2 ** Math.ceil(Math.log2(length)))
   const afterInput = input + wanted + padding
@@ -93,13 +93,13 @@ const slotBytes = 20
 const keyBytes = 16
 /** Half of the slots: most unknown keys then find an empty one at once. */
 const maxKeys = 128
-/** The number of a key that is written with escapes, whatever it is. */
+/** The number of every key that is written with escapes. */
 export const escapedKey = 255
 const isKey = /^[!#-[\]-~]{1,16}$/
 
 const numbers = new Map<string, number>()
 
-/** The number of a key, assigned at the first call. Throws a RangeError if the key cannot be indexed, or all numbers are taken. */
+/** The number of a key, assigned at the first call. Throws a RangeError if it cannot be indexed, or if all numbers are taken. */
 export function keyNumber(key: string): number {
   const known = numbers.get(key)
   if (known !== undefined) return known
@@ -125,7 +125,7 @@ const maxLiteralBytes = 32
 /** Bytes that all literals begin with. */
 const sharedBytes = 4
 
-const known: string[] = []
+const literalTexts: string[] = []
 
 /**
  * The number of a literal: its place in the order of calls, from 1. Throws a RangeError if all numbers are taken, or if the
@@ -133,13 +133,13 @@ const known: string[] = []
  */
 export function literalNumber(literal: string): number {
   const { length } = literal
-  const start = (known[0] ?? literal).slice(0, sharedBytes)
-  const fits = length >= 8 && length <= maxLiteralBytes && known.length < maxLiterals
+  const start = (literalTexts[0] ?? literal).slice(0, sharedBytes)
+  const fits = length >= 8 && length <= maxLiteralBytes && literalTexts.length < maxLiterals
   if (!fits || !literal.startsWith(start) || start[0] !== '$')
     throw new RangeError(`a literal that cannot be indexed: ${literal}`)
   const slot = Buffer.alloc(2 * maxLiteralBytes)
   slot.write(literal, 'latin1')
   slot.fill(0xff, maxLiteralBytes, maxLiteralBytes + length)
-  new Uint8Array(memory.buffer, literals.value).set(slot, known.length * slot.length)
-  return known.push(literal)
+  new Uint8Array(memory.buffer, literals.value).set(slot, literalTexts.length * slot.length)
+  return literalTexts.push(literal)
 }

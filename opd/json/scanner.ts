@@ -1,6 +1,6 @@
 /**
- * Reads JSON documents by their index: visits the members of the objects that are read, and passes over all other values.
- * Positions are byte offsets.
+ * Reads a JSON document by its index: visits the members that a table of keys names, and skips all other values. Positions are
+ * byte offsets.
  */
 import {
   type Body,
@@ -16,20 +16,20 @@ import {
   words,
 } from './document-index.ts'
 
-/** A record of a value: the offsets of its fields in 32-bit words. Of a member with a known key: where the key is, and its number. */
+/** The fields of a record, which describes one value. The first two, of a member with a known key: its position and number. */
 const KEY_START = 0
 const KEY = 1
 const START = 2
 const END = 3
-/** The record after the value: that of an array follows its elements. */
+/** The next record after the value; of an array, after its elements. */
 const NEXT = 4
-/** Of a member with a known key: the next such member of its object; 0: none. */
+/** Of a member with a known key: the next such member of the object; 0: none. */
 const SIBLING = 5
 /** Of an object: its first member with a known key; 0: none. It is also 0 if the object is below an unknown key. */
 const FIRST = 6
 
 /**
- * The first words of an index: bounds of bytes that are not ASCII, bounds of backslashes, whether any `\u00` is there, and the
+ * The head of an index: bounds of the bytes that are not ASCII, bounds of the backslashes, whether there is any `\u00`, and the
  * end of the literals in `words`.
  */
 const HIGH_FROM = 0
@@ -55,14 +55,14 @@ export type { Body }
 /** `undefined` for an object or an array. */
 export type Leaf = string | number | boolean | null | undefined
 
-/** Reads the present value of `scan` into `into`. */
+/** Reads the value that `scan` is at into `into`. */
 export type Read<T> = (scan: Scanner, into: T) => void
 
-/** The keys of a JSON object that are read, each with the function that reads its value. A table is built once. */
+/** The keys of an object that are read, each with the function that reads its value. A table is built once. */
 export class KeyTable<T> {
   readonly keys: readonly string[]
   readonly reads: readonly Read<T>[]
-  /** Called for each key of the table that is repeated in an object. */
+  /** Called for each key of the table that occurs again in an object. */
   readonly repeated: ((into: T, key: string) => void) | null
   /** Index of a key by its number; -1: not in the table. */
   readonly byNumber = new Int8Array(256).fill(-1)
@@ -85,7 +85,7 @@ export class KeyTable<T> {
 export const createScanner = (body: Body): Scanner | null =>
   indexDocument(body) ? new Scanner(body) : null
 
-/** At any time it is at one value, the present one. A reader gets it at its value, and leaves it there. */
+/** A cursor, which is at one value at a time. A `Read` function is called at its value, and returns with the cursor there. */
 export class Scanner {
   /** The document as latin1: a character is a byte. */
   readonly text: string
@@ -93,7 +93,7 @@ export class Scanner {
   readonly asciiEscapes = words[header + ASCII_ESCAPES] !== 0
   private readonly bytes = bytes
   private readonly words = words
-  /** The record of the present value. */
+  /** The record of the value that the cursor is at. */
   private record = root
   /** Bounds of the bytes that are not ASCII, and of the backslashes. */
   private readonly highFrom = words[header + HIGH_FROM]!
@@ -101,12 +101,12 @@ export class Scanner {
   private readonly slashFrom = words[header + SLASH_FROM]!
   private readonly slashTo = words[header + SLASH_TO]!
 
-  /** `body` is indexed. */
+  /** `body` is the document that was indexed last. */
   constructor(body: Body) {
     this.text = typeof body === 'string' ? body : body.toString('latin1')
   }
 
-  /** Adds the position and the number of each literal, by rising positions. */
+  /** Appends the position and the number of each literal, in ascending order. */
   literals(positions: number[], numbers: number[]): void {
     const end = words[header + FOUND_END]!
     for (let at = found; at < end; at += 2) {
@@ -115,7 +115,7 @@ export class Scanner {
     }
   }
 
-  /** Where the value begins, and where it ends (exclusive). */
+  /** The start and the end (exclusive) of the value. */
   get start(): number {
     return this.words[this.record + START]!
   }

@@ -1,6 +1,6 @@
 /**
- * One exposure as bytes, with which any node can train its win: 51 of them, so that a context holds them beside the longest
- * names.
+ * One exposure as bytes, from which any node can train its win. It takes 51 bytes, so that it fits into a context beside the
+ * longest names.
  *
  *   version, flags, arm  ticket  time  supplier publisher placement country device size dsp deal domain  floor
  *   1                    4       6     3 each                                                            1
@@ -13,15 +13,15 @@ import { featureBytes, hashAt, moneyAt, supplierKey } from './features.ts'
 import type { BidFacts, Decision } from './types.ts'
 
 const version = 3
-/** The last: treated, with theta raised. */
+/** `raised`: treated, with a raised theta. */
 const arms = ['holdout', 'explored', 'treated', 'raised'] as const
 const secondFlag = 0x08
 const marginFlag = 0x04
 
-/** A price that can be trained with, CPM. */
+/** Whether the model can be trained with a price (CPM). */
 export const isPrice = (price: number) => price >= 1e-9 && price < 1e9
 
-/** A decision, at first the bid's own price, that keeps what `expose` needs: it follows with the price that was sent. */
+/** A decision, initially the bid's own price, with what `expose` needs when the price has been sent. */
 export class OwnDecision implements Decision {
   outBa: number
   factor = 1
@@ -33,15 +33,16 @@ export class OwnDecision implements Decision {
   lambda?: number
   guard?: Guard
   density?: number
-  /** Theta was raised. */
+  /** Whether theta is raised in this auction. */
   raised = false
   /** Its weight in the measurement of what lower prices lose. */
   weight = 0
   readonly inBa: number
   readonly second: boolean
   readonly mode: BidFacts['mode']
-  /** Its own: `expose` writes them. */
+  /** The exposure's bytes, which `expose` completes. */
   bytes: Uint8Array
+  /** `expose` was called. */
   exposed = false
 
   constructor({ inBa, auction, mode }: BidFacts, bytes: Uint8Array) {
@@ -53,32 +54,33 @@ export class OwnDecision implements Decision {
   }
 }
 
-/** A bid that left at a price. Prices are CPM. */
+/** A bid that was sent at a price. Prices are CPM. */
 export class Exposure {
+  /** Finds the exposure while it is pending. */
   ticket = 0
-  /** As `supplierKey` makes it. */
+  /** `supplierKey` */
   supplier = 0
   publisher = 0
   seat = 0
   arm: Decision['arm'] = 'treated'
-  /** Theta was raised for it. */
+  /** Theta was raised in its auction. */
   raised = false
   /** `BidRequest.at` was 2. */
   second = false
   inBa = 0
   sent = 0
   lnIn = 0
-  /** ln sent / in. */
+  /** ln (sent / in). */
   lnF = 0
   winIn = 0
   winOut = 0
-  /** Its weight in the measurement of what lower prices lose; whether theta was raised does not change it. */
+  /** Its weight in the measurement of what lower prices lose. It does not depend on whether theta was raised. */
   weight = 0
   /** Milliseconds since the epoch. */
   at = 0
 }
 
-// A DataView a bid would cost as much as the rest.
+// Without a DataView, because one for each bid would take as long as all the rest.
 const float = new Float32Array(1)
 const word = new Uint32Array(float.buffer)
 
@@ -100,7 +102,7 @@ function floatAt(bytes: Uint8Array, at: number): number {
   return float[0]!
 }
 
-/** Chances are kept in steps of this. */
+/** Probabilities are stored in steps of this. */
 export const shareStep = 1 / 0xfff
 const shareOf = (value: number) => Math.round((value > 0 ? (value < 1 ? value : 1) : 0) * 0xfff)
 
@@ -115,8 +117,8 @@ function codeOf(weight: number): number {
   return code < 0 ? 0 : code > 255 ? 255 : code
 }
 
-/** Completes the bytes of a decision that left at the price `sent`, at `now` milliseconds since the epoch. */
-export function seal(decision: OwnDecision, sent: number, now: number): void {
+/** Completes the bytes of a decision that was sent at the price `sent`, at `now` milliseconds since the epoch. */
+export function writeExposure(decision: OwnDecision, sent: number, now: number): void {
   const { bytes, arm, raised, second, mode } = decision
   bytes[0] =
     (version << 4) |
@@ -140,11 +142,11 @@ export function seal(decision: OwnDecision, sent: number, now: number): void {
 
 export const writeTicket = (bytes: Uint8Array, ticket: number): void => writeWord(bytes, 1, ticket)
 
-/** When a bid was sent, by its features, which begin at `from`. */
+/** When the bid was sent, from its features, which begin at `from`. */
 export const timeIn = (bytes: Uint8Array, from = 0): number =>
   ((bytes[from + 5]! << 8) | bytes[from + 6]!) * 2 ** 32 + wordAt(bytes, from + 7)
 
-/** Reads into `into`; false: bytes that this version did not write, with which nothing is trained. */
+/** Reads bytes into `into`. False: another version wrote them, so nothing is trained with them. */
 export function readExposure(bytes: Uint8Array, into: Exposure): boolean {
   if (bytes.length !== featureBytes || bytes[0]! >>> 4 !== version) return false
   const arm = arms[bytes[0]! & 0x03]!

@@ -1,11 +1,11 @@
-/** What the model knows of a bid, as hashes of 24 bits, and the keys made of them. exposure.ts draws where they lie. */
+/** The features of a bid as hashes of 24 bits, and the keys made of them. exposure.ts shows the layout of the bytes. */
 
 import { hashText, mix } from '../shared/hash.ts'
 import { keyAt } from './curve/priors.ts'
 import type { BidFacts } from './types.ts'
 
 const hashesAt = 11
-/** The hashes are of the keys from `supplier` to `domain`, in the order of `keyNames`. */
+/** The number of hashes: of the keys from `supplier` to `domain`, in the order of `keyNames`. */
 const hashed = keyAt.domain
 const floorAt = hashesAt + 3 * hashed
 export const moneyAt = floorAt + 1
@@ -33,8 +33,8 @@ const supplierHash = (name: string) => text(name, 0x1000193)
 /** The key of a supplier's state of one mode. */
 export const supplierKey = (hash: number, isMargin: boolean) => (isMargin ? hash + 2 ** 24 : hash)
 
-/** Writes the hashes of a bid; `seal` completes the bytes. The supplier is part of every other hash. */
-export function describe(facts: BidFacts, bytes: Uint8Array): void {
+/** Writes the hashes of a bid; `writeExposure` completes the bytes. The supplier is part of every other hash. */
+export function writeFeatures(facts: BidFacts, bytes: Uint8Array): void {
   const { format, size } = facts
   const supplier = supplierHash(facts.supplier)
   const publisher = text(facts.publisher, supplier + 1)
@@ -51,7 +51,7 @@ export function describe(facts: BidFacts, bytes: Uint8Array): void {
   setFloor(bytes, facts)
 }
 
-/** Floors within 13 % of each other are alike; 0: none. */
+/** Writes the floor in steps of 13 %; 0: no floor. */
 export function setFloor(bytes: Uint8Array, { floor }: BidFacts): void {
   const step = floor > 0 ? Math.round(Math.log(floor) * 8) + 128 : 0
   bytes[floorAt] = floor > 0 && step < 1 ? 1 : step > 255 ? 255 : step
@@ -59,7 +59,7 @@ export function setFloor(bytes: Uint8Array, { floor }: BidFacts): void {
 export const hasFloor = (bytes: Uint8Array): boolean => bytes[floorAt] !== 0
 
 const quarter = 4 * 3_600_000
-/** The four hours of the day, of six, that a time is in. */
+/** Which of the six periods of four hours of a day a time is in. */
 export const quarterOf = (at: number): number => Math.floor(at / quarter) % 6
 
 /** The keys of a bid, in the order of `keyNames`; 0: it has none. */

@@ -1,5 +1,5 @@
 /**
- * Bytes between a head and a checksum of all before it:
+ * A frame: bytes between a head and a checksum of everything before it:
  *
  *   magic  units of the body  length of the tail  body  tail  CRC-32
  *   4      4                  4                   n     n     4
@@ -8,7 +8,7 @@ import { crc32 } from 'node:zlib'
 
 const headBytes = 12
 const sealBytes = 4
-/** Bytes that are copied or summed in one go: a quarter of a millisecond. */
+/** Bytes of one slice of copying or of a checksum: a quarter of a millisecond. */
 export const sliceBytes = 2 ** 19
 
 const lengthOf = (pieces: readonly Uint8Array[]) =>
@@ -30,7 +30,7 @@ export const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): Ui
 export const viewOf = ({ buffer, byteOffset, byteLength }: Uint8Array) =>
   new DataView(buffer, byteOffset, byteLength)
 
-/** Big-endian, as all numbers but those of weights and fits. */
+/** Big-endian, as all numbers are except those of weights and fits. */
 export function writeFloats(bytes: Uint8Array, at: number, values: Float64Array): void {
   const view = viewOf(bytes)
   for (const [n, value] of values.entries()) view.setFloat64(at + 8 * n, value)
@@ -40,18 +40,21 @@ export function floatsAt(bytes: Uint8Array, at: number, length: number): Float64
   return Float64Array.from({ length }, (_each, n) => view.getFloat64(at + 8 * n))
 }
 
-/** Takes copies of one part after the other, which begin at multiples of `alignment`. Throws if there are too few bytes. */
+/**
+ * Returns a function that copies one part after the other. Parts begin at multiples of `alignment`. Throws if there are too few
+ * bytes.
+ */
 export function reader(bytes: Uint8Array, from: number, alignment = 1) {
   let at = from
   return (length: number): Uint8Array<ArrayBuffer> => {
     const part = new Uint8Array(bytes.subarray(at, at + length))
-    if (part.length !== length) throw new RangeError('cut')
+    if (part.length !== length) throw new RangeError('truncated bytes')
     at += Math.ceil(length / alignment) * alignment
     return part
   }
 }
 
-/** In pieces, made in slices of a millisecond or two. */
+/** A frame in pieces, made in slices of a millisecond or two. */
 export function* framed(
   magic: number,
   units: number,
@@ -73,7 +76,7 @@ export function* framed(
   return [...pieces, end]
 }
 
-/** Body and tail, as copies; null: damaged, cut, or something else. `unit`: bytes of one. */
+/** Copies of body and tail; null: damaged, truncated, or not such a frame. `unit`: bytes of a unit of the body. */
 export function unframed(
   magic: number,
   bytes: Uint8Array,

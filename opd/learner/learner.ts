@@ -1,12 +1,11 @@
-/** The learner behind its interface: decisions, training, deltas, snapshots. */
-
+/** The learner: decisions, training, deltas, shared curves and snapshots. */
 import { drained } from '../shared/slices.ts'
 import { SupplierStates } from './control/supplier-states.ts'
 import { Curve } from './curve/curve.ts'
 import { keyCount } from './curve/priors.ts'
 import { Decider, sound } from './decide/decider.ts'
 import { isPrice, OwnDecision } from './exposure.ts'
-import { describe, featureBytes, hasFloor, keysOf } from './features.ts'
+import { featureBytes, hasFloor, keysOf, writeFeatures } from './features.ts'
 import { joined } from './frame.ts'
 import { readFitted } from './refit/job.ts'
 import {
@@ -24,26 +23,26 @@ import { Trainer } from './train/trainer.ts'
 import type { BidFacts, Decision, LearnerOptions, NodeLearner, Policy } from './types.ts'
 
 const none = new Uint8Array(0)
-/** Milliseconds between two curves, over which notices at other nodes came. */
+/** Milliseconds between two shared curves, over which notices of other nodes are distributed. */
 const curveEvery = 4000
 
 export class OnlineLearner implements NodeLearner {
   private readonly curve = new Curve()
-  private readonly controls = new SupplierStates()
-  private readonly decider = new Decider(this.curve, this.controls)
+  private readonly suppliers = new SupplierStates()
+  private readonly decider = new Decider(this.curve, this.suppliers)
   private readonly trainer: Trainer
   private readonly keys = new Uint32Array(keyCount)
-  /** The last fit. */
+  /** The result of the last refit. */
   private fitted: Uint8Array = none
-  /** Of the deltas in this model, its own too. */
+  /** Sums of the deltas in this model, its own included. */
   private deltaSums = new DeltaSums()
-  /** Frozen: decisions move no multiplier. */
-  private still = false
+  /** Decisions change no multiplier. */
+  private isFrozen = false
 
   constructor(options: LearnerOptions, snapshot?: Uint8Array) {
     const window = sound(options.attributionWindow, 1, 1e10, 1_800_000)
     const { slices = false, trains = true, carries = true } = options
-    this.trainer = new Trainer(this.curve, this.controls, window, { slices, trains })
+    this.trainer = new Trainer(this.curve, this.suppliers, window, { slices, trains })
     if (snapshot !== undefined) this.restore(snapshot, carries)
   }
 
@@ -54,15 +53,15 @@ export class OnlineLearner implements NodeLearner {
     now: number,
     random: () => number,
   ): Decision {
-    if (!this.still) this.trainer.received.beforeAsked()
-    return this.decider.decide(facts, policy, key, now, random, this.still)
+    if (!this.isFrozen) this.trainer.received.beforeUse()
+    return this.decider.decide(facts, policy, key, now, random, this.isFrozen)
   }
 
   expose(decision: Decision, sentPrice: number, now: number): Uint8Array {
     if (!(decision instanceof OwnDecision)) return none
     const { inBa } = decision
     if (!isPrice(sentPrice) || !isPrice(inBa)) return none
-    // One decision may be exposed twice, and the caller keeps the bytes of the first time.
+    // A decision may be exposed twice, and the caller still has the bytes of the first exposure.
     if (decision.exposed) decision.bytes = decision.bytes.slice()
     decision.exposed = true
     this.trainer.exposed(decision, Math.min(sentPrice, inBa), now)
@@ -86,29 +85,29 @@ export class OnlineLearner implements NodeLearner {
   }
 
   freeze(is: boolean): void {
-    this.still = is
+    this.isFrozen = is
   }
 
   chance(facts: BidFacts, price: number): number {
     const { inBa } = facts
     if (!isPrice(inBa) || !(price >= 1e-9)) return 0
-    this.trainer.received.beforeAsked()
+    this.trainer.received.beforeUse()
     const bytes = new Uint8Array(featureBytes)
-    describe(facts, bytes)
+    writeFeatures(facts, bytes)
     keysOf(bytes, this.trainer.now, this.keys)
     this.curve.load(this.keys, Math.log(inBa), hasFloor(bytes))
     return this.curve.wins(Math.min(price, inBa))
   }
 
   refitJob(now: number): Uint8Array | null {
-    return this.still ? null : this.trainer.refitJob(now, this.fitted)
+    return this.isFrozen ? null : this.trainer.refitJob(now, this.fitted)
   }
 
   applyRefit(result: Uint8Array): void {
     const fitted = readFitted(result)
     if (fitted === null || !fitted.means.every(Number.isFinite))
-      throw new DeltaError('a result of a refit that is damaged')
-    if (this.still) return
+      throw new DeltaError('a refit result is damaged')
+    if (this.isFrozen) return
     this.fitted = result
     const { means, variances } = this.curve.weights
     fitted.slots.forEach((slot, n) => {
@@ -119,18 +118,18 @@ export class OnlineLearner implements NodeLearner {
   }
 
   delta(): Uint8Array {
-    const [rows, records] = [this.trainer.log.take(), this.controls.delta()]
+    const [rows, records] = [this.trainer.log.take(), this.suppliers.delta()]
     this.deltaSums.add(rows, records)
     return writeDelta(rows, records)
   }
 
   merge(delta: Uint8Array): void {
     const read = readDelta(delta)
-    if (read === null) throw new DeltaError('a delta that is damaged, or no delta at all')
+    if (read === null) throw new DeltaError('a delta is damaged, or not a delta')
     const { rows, records } = read
     this.trainer.accompanied()
     this.trainer.received.add(rows)
-    this.controls.merge(records)
+    this.suppliers.merge(records)
     this.deltaSums.add(rows, records)
   }
 
@@ -139,8 +138,8 @@ export class OnlineLearner implements NodeLearner {
   }
 
   snapshotting(taken = () => {}): Generator<undefined, Uint8Array[]> {
-    const { curve, trainer, controls } = this
-    return writeSnapshot(curve.weights, trainer, controls, () => this.take(taken))
+    const { curve, trainer, suppliers } = this
+    return writeSnapshot(curve.weights, trainer, suppliers, () => this.take(taken))
   }
 
   *sharing(taken: () => void): Generator<undefined, Uint8Array[]> {
@@ -160,7 +159,7 @@ export class OnlineLearner implements NodeLearner {
   ): Generator<undefined, boolean> {
     const { weights, fitted, deltaSums } = yield* readingCurve(bytes)
     const deltas = missing()
-    if (deltas === null || this.still) return false
+    if (deltas === null || this.isFrozen) return false
     const { received, rows } = this.trainer
     received.replace(none)
     rows.clear()
@@ -192,7 +191,7 @@ export class OnlineLearner implements NodeLearner {
     this.replace(weights, fitted)
     this.trainer.rows.restore(rows)
     this.trainer.delays.restore(state.delays)
-    this.controls.restore(state.controls)
+    this.suppliers.restore(state.controls)
     this.deltaSums = deltaSums
     this.trainer.restore(state, received, carries ? exposures : null)
   }
@@ -205,11 +204,11 @@ export class OnlineLearner implements NodeLearner {
     this.curve.densities.set(fit)
   }
 
-  /** Merges what the deltas of other nodes reported since this node had their sums last. */
+  /** Merges what the deltas of other nodes reported since the sums that this node had before. */
   private catchUp(sums: DeltaSums): void {
     const { ages, records } = sums.since(this.deltaSums)
     this.deltaSums = sums
-    this.controls.merge(records)
+    this.suppliers.merge(records)
     const { now } = this.trainer
     for (const [n, age] of ages.entries())
       this.trainer.noticed(age, now - curveEvery * (1 - (n + 1) / ages.length))

@@ -1,5 +1,5 @@
 /**
- * Deltas, shared curves and snapshots as bytes. Their frames hold
+ * Deltas, shared curves and snapshots as bytes. Their frames contain
  *
  *            body     tail
  *   delta    rows     records of suppliers
@@ -35,16 +35,16 @@ type Pieces = Generator<undefined, Uint8Array[]>
 export const writeDelta = (rows: Uint8Array, records: Uint8Array): Uint8Array =>
   joined(drained(framed(deltaMagic, rows.length, rows, [records])))
 
-/** null: damaged, cut, or something else. */
+/** null: damaged, truncated, or not a delta. */
 export function readDelta(delta: Uint8Array): { rows: Uint8Array; records: Uint8Array } | null {
   const read = unframed(deltaMagic, delta, 1)
   return read !== null && isRows(read.body) ? { rows: read.body, records: read.tail } : null
 }
 
-/** The weights are copied just before `tail` begins. */
+/** The weights are copied immediately before `tail` starts. */
 function* writeWeights(magic: number, { both }: Weights, tail: Pieces): Pieces {
   const bytes = new Uint8Array(Buffer.allocUnsafeSlow(both.byteLength).buffer)
-  // Pages are handed out as they are touched, which takes ten times as long as the copy.
+  // The first write of each memory page takes ten times as long as the copy.
   for (let at = 0; at < bytes.length; at += sliceBytes) {
     bytes.fill(0, at, at + sliceBytes)
     yield
@@ -53,20 +53,23 @@ function* writeWeights(magic: number, { both }: Weights, tail: Pieces): Pieces {
   return yield* framed(magic, both.length, bytes, yield* tail)
 }
 
-interface Dense {
+interface ReadWeights {
   weights: Float32Array
   tail: Uint8Array
 }
 
-/** In slices of a millisecond or two. null: damaged, cut, of another length, or with a number that is not finite. */
-function* readingWeights(magic: number, bytes: Uint8Array): Generator<undefined, Dense | null> {
+/** In slices of a millisecond or two. null: damaged, truncated, of another length, or with a number that is not finite. */
+function* readingWeights(
+  magic: number,
+  bytes: Uint8Array,
+): Generator<undefined, ReadWeights | null> {
   const read = unframed(magic, bytes, 4)
   if (read === null || read.body.length !== 8 * slotCount) return null
   const weights = new Float32Array(read.body.buffer)
   const step = sliceBytes / 4
   for (let from = 0; from < weights.length; from += step) {
     yield
-    // 0 times a number is 0, unless it is infinite or none. `every` with a callback takes eight times as long.
+    // 0 times a finite number is 0. `every` with a callback takes eight times as long.
     let sum = 0
     for (let at = from; at < from + step; at++) sum += 0 * weights[at]!
     if (sum !== 0) return null
@@ -80,7 +83,7 @@ function lengthsOf(parts: readonly Uint8Array[]): Buffer {
   return lengths
 }
 
-/** What belongs to weights: the last fit, and the sums of the deltas that are in them. */
+/** What the weights were trained with: the result of the last refit, and the sums of the deltas. */
 export interface Origin {
   fitted: Uint8Array
   deltaSums: DeltaSums
@@ -97,25 +100,25 @@ function* curveTail(take: () => Origin): Pieces {
   return tail
 }
 
-interface SharedCurve extends Origin {
+interface ReadCurve extends Origin {
   weights: Float32Array
 }
 
 /** In slices. Throws `DeltaError` if it is damaged. */
-export function* readingCurve(bytes: Uint8Array): Generator<undefined, SharedCurve> {
+export function* readingCurve(bytes: Uint8Array): Generator<undefined, ReadCurve> {
   const read = yield* readingWeights(curveMagic, bytes)
   const tail = read?.tail ?? new Uint8Array(0)
   const end = tail.length < 4 ? Number.POSITIVE_INFINITY : 4 + viewOf(tail).getUint32(0)
   const fitted = tail.slice(4, end)
   const isDamaged = end > tail.length || (fitted.length > 0 && readFitted(fitted) === null)
   if (read === null || isDamaged)
-    throw new DeltaError('a curve that is damaged, or of another version')
+    throw new DeltaError('a shared curve is damaged, or of another version')
   return { weights: read.weights, fitted, deltaSums: new DeltaSums(tail.subarray(end)) }
 }
 
-/** PendingExposures exposures that a snapshot contains; of more, an even sample. */
+/** Pending exposures that a snapshot contains; of more, an even sample. */
 const sampled = 65_536
-/** Suppliers whose state is spelt in one go. */
+/** Suppliers whose state is written as JSON in one slice. */
 const suppliersAtOnce = 50
 
 interface State {
@@ -133,17 +136,17 @@ interface State {
 export const writeSnapshot = (
   weights: Weights,
   trainer: Trainer,
-  controls: SupplierStates,
+  suppliers: SupplierStates,
   take: () => Origin,
-): Pieces => writeWeights(snapshotMagic, weights, snapshotTail(trainer, controls, take))
+): Pieces => writeWeights(snapshotMagic, weights, snapshotTail(trainer, suppliers, take))
 
-function* snapshotTail(trainer: Trainer, controls: SupplierStates, take: () => Origin): Pieces {
+function* snapshotTail(trainer: Trainer, suppliers: SupplierStates, take: () => Origin): Pieces {
   const { fitted, deltaSums } = take()
   const { now, silence, delays, pending, received, rows } = trainer
   const waiting = received.rows.saved()
   const told = deltaSums.bytes.toString('base64')
   const state = { now, wins: silence.wins, settled: rows.settled, delays, told }
-  const text = yield* stateText(JSON.stringify(state), controls)
+  const text = yield* stateText(JSON.stringify(state), suppliers)
   yield
   const { bytes, weights } = yield* pending.sample(sampled)
   yield
@@ -152,20 +155,20 @@ function* snapshotTail(trainer: Trainer, controls: SupplierStates, take: () => O
   return [lengths, text, bytes, weights, waiting, fitted, features, outcome, bytesOf(least)]
 }
 
-function* stateText(state: string, controls: SupplierStates): Generator<undefined, Buffer> {
+function* stateText(state: string, suppliers: SupplierStates): Generator<undefined, Buffer> {
   const texts = [`${state.slice(0, -1)},"controls":{"suppliers":[`]
   yield
-  const suppliers = controls.saved()
-  for (let at = 0; at < suppliers.length; at += suppliersAtOnce) {
-    const some = suppliers.slice(at, at + suppliersAtOnce)
+  const saved = suppliers.saved()
+  for (let at = 0; at < saved.length; at += suppliersAtOnce) {
+    const some = saved.slice(at, at + suppliersAtOnce)
     texts.push((at === 0 ? '' : ',') + some.map((each) => JSON.stringify(each())).join())
     yield
   }
-  texts.push(`],${JSON.stringify(controls.rest()).slice(1)}}`)
+  texts.push(`],${JSON.stringify(suppliers.rest()).slice(1)}}`)
   return Buffer.from(texts.join(''))
 }
 
-interface Snapshot extends SharedCurve {
+interface Snapshot extends ReadCurve {
   state: State
   exposures: { bytes: Uint8Array; weight: number }[]
   /** Whole rows. */
@@ -176,7 +179,7 @@ interface Snapshot extends SharedCurve {
 /** Throws `SnapshotError` if it is damaged, or of another version. */
 export function readSnapshot(bytes: Uint8Array): Snapshot {
   const read = drained(readingWeights(snapshotMagic, bytes))
-  if (read === null) throw new SnapshotError('a snapshot that is damaged, or of another version')
+  if (read === null) throw new SnapshotError('a snapshot is damaged, or of another version')
   const { weights, tail } = read
   const view = viewOf(tail)
   const [text, count, received, fitted, rows] = [0, 4, 8, 12, 16].map((at) => view.getUint32(at))

@@ -16,16 +16,16 @@ export interface Decision {
   propensity: number
   winIn: number
   winOut: number
-  /** The multipliers at work: out = argmax (theta in + lambda - p) W(p). Absent where none were. */
+  /** The multipliers: out = argmax (theta in + lambda - p) W(p). Absent if the price is not above the floor. */
   theta?: number
   /** CPM. */
   lambda?: number
-  /** What holds prices up: `none`, `start` (shallow first), or the guard that acts. Absent where no guard was asked. */
+  /** `none`, `start` (prices are lowered a little at first), or the guard that acts. Absent as `theta`. */
   guard?: Guard
-  /** Explored only: the density of this factor, given that the bid was explored; what replay weighs by. */
+  /** Explored only: the density of this factor among explored bids, for the weights of replay. */
   density?: number
 }
-/** Of one integration; may change between calls. */
+/** The policy of one integration. It may change between calls. */
 export interface Policy {
   minWinRate?: number
   /** Default: minWinRate. */
@@ -39,34 +39,34 @@ export interface LearnerOptions {
   /** Milliseconds. */
   attributionWindow?: number
   /**
-   * false: exposures that wait in the snapshot are left out (after a crash, a rollback, or of another node), and wins of what
-   * was sent before this life and not settled in the snapshot train nothing, or a crash would look like wins without bids.
+   * false: the pending exposures of the snapshot are dropped, because of a crash, a roll-back, or another node. The wins of bids
+   * that were pending then do not train the model: wins without their exposures would make prices look too good.
    */
   carries?: boolean
-  /** true: what was merged is trained with by `advance` and `expose`, some at a time, and not before the next decision. */
+  /** true: merged rows are trained in slices by `advance` and `expose`, and not all before the next decision. */
   slices?: boolean
-  /** false: the curve is that of other nodes; what is learned here is only reported by `delta`. */
+  /** false: other nodes train the curve. This node only reports its rows, in `delta`. */
   trains?: boolean
 }
 export interface Learner {
   decide(facts: BidFacts, policy: Policy, key: string, now: number, random: () => number): Decision
-  /** The bid left at this price (shadow, hold and decimals may differ from outBa); returns what the context carries. */
+  /** The bid was sent at this price, which may differ from `outBa` (shadow, hold, decimals). Returns the features for the context. */
   expose(decision: Decision, sentPrice: number, now: number): Uint8Array
   /** At most once per decision: the caller de-duplicates. `minToWin`: the lowest price that would have won. */
   win(features: Uint8Array, clearedPrice: number, now: number, minToWin?: number): void
   /** A loss notice: settles the exposure at once. `minToWin`: the lowest price that would have won. */
   lose(features: Uint8Array, minToWin: number | null, now: number): void
-  /** This exposure trains nothing (a win that may not train came for it). */
+  /** Removes an exposure from training: a win came for it that must not train the model. */
   withdraw(features: Uint8Array, now: number): void
   /** Settles bids whose window has passed; idempotent. */
   advance(now: number): void
-  /** What this node learned since the last call. */
+  /** The rows and sums of this node since the last call. */
   delta(): Uint8Array
-  /** What others learned; commutative. */
+  /** Merges a delta of another node. The order of deltas does not matter. */
   merge(delta: Uint8Array): void
-  /** Settled rows to fit again, when it is time; null: not now. */
+  /** A job for `refit`, if a refit is due, else null. */
   refitJob(now: number): Uint8Array | null
-  /** What `refit` made of a job. */
+  /** Applies a result of `refit`. */
   applyRefit(result: Uint8Array): void
   /** The whole state, for a restart: a learner restored from it decides as this one would. */
   snapshot(): Uint8Array
@@ -77,26 +77,26 @@ export interface Learner {
 /** A learner whose model other nodes share, and which operators freeze and roll back. */
 export interface NodeLearner extends Learner {
   /**
-   * The same as pieces, made in slices of a millisecond or two between which the learner may go on. `taken` is called in the
-   * slice whose state it is.
+   * A snapshot in pieces, made in slices of a millisecond or two. The learner may be used between slices. `taken` is called at
+   * the moment whose state the snapshot has.
    */
   snapshotting(taken?: () => void): Generator<undefined, Uint8Array[]>
-  /** The curve alone, as pieces, made in slices. `taken` is called in the slice whose state it is. */
+  /** The curve alone, in pieces, made in slices. `taken` is called at the moment whose state it has. */
   sharing(taken: () => void): Generator<undefined, Uint8Array[]>
   /**
-   * Replaces the curve by that of another node, in slices; of the rest it takes what other nodes reported. `missing` returns the
-   * deltas of this node that the curve lacks, which train it again; null: the curve is not wanted any more. Throws if the
-   * curve is damaged. Returns whether it was replaced. Rows to fit again are then of this node alone, and dropped.
+   * Replaces the curve by that of another node, in slices, and merges what other nodes reported. `missing` returns the deltas of
+   * this node that the curve lacks, which train it again; null: the curve is no longer wanted. Throws if the curve is damaged.
+   * Returns whether the curve was replaced. The settled rows, which are of this node alone, are then dropped.
    */
   adopting(
     curve: Uint8Array,
     missing: () => readonly Uint8Array[] | null,
   ): Generator<undefined, boolean>
   /**
-   * Takes the curve and the rows to fit again of another node's `snapshot`, and what others reported. Exposures that wait, and
-   * what decisions moved, are still those of this node. Throws, and changes nothing, if it is damaged.
+   * Takes the curve and the settled rows of another node's snapshot, and merges what other nodes reported. Pending exposures
+   * and multipliers remain those of this node. Throws, and changes nothing, if the snapshot is damaged.
    */
   resume(snapshot: Uint8Array): void
-  /** While frozen, decisions move nothing: no multiplier, no guard. What is reported besides is for the caller to hold back. */
+  /** While frozen, decisions change no multiplier and no guard. The caller must hold back notices. */
   freeze(is: boolean): void
 }

@@ -1,4 +1,4 @@
-/** What eligibility and features depend on of a bid, in a bid response or a standalone call. */
+/** The members of a bid that eligibility and features depend on, in a bid response or a standalone call. */
 import type { Read } from '../json/scanner.ts'
 
 /** Values as they were sent, of any type. `undefined`: absent. */

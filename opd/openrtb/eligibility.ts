@@ -1,4 +1,4 @@
-/** Whether OPD may price a bid, and if not, why. The result is a value, never an exception (CONTRACT 4.3). */
+/** Decides whether OPD may price a bid, and if not, why. The reason is a value, never an exception (CONTRACT 4.3). */
 import type { OpdConfig } from '../config.ts'
 import type { BidFeatures, BidReason, EligibleBid } from '../pricing/types.ts'
 import { type Rates, rateOf } from '../shared/rates.ts'
@@ -15,12 +15,12 @@ export interface Rules {
   base: string
   /** A standalone call without imp: every floor is 0, no imp offers audio, and every deal is unknown. */
   withoutImp?: boolean
-  /** Of the bid that was checked last. */
-  last?: SharedTerms
+  /** The check of the bid before, for bids with the same terms. */
+  last?: LastCheck
 }
 
-/** What bids share that refer to the same imp and deal, with the same seat, type, size and duration. */
-interface SharedTerms {
+/** The result that bids share which refer to the same imp and deal, and have the same seat, type, size and duration. */
+interface LastCheck {
   bid: Bid
   request: RequestFacts
   terms: BidReason | { deal: DealFacts | null; floor: BidFloor | null; features: BidFeatures }
@@ -99,7 +99,7 @@ const hasEqualTerms = (one: Bid, other: Bid) =>
   one.seatName === other.seatName &&
   one.currency === other.currency
 
-function termsOf(bid: Bid, request: RequestFacts, rules: Rules): SharedTerms['terms'] {
+function termsOf(bid: Bid, request: RequestFacts, rules: Rules): LastCheck['terms'] {
   const imp = rules.withoutImp ? null : impOf(bid.impid, request)
   if (typeof imp === 'string') return imp
   const deal = dealOf(bid.dealid, imp, request)

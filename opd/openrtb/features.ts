@@ -33,7 +33,7 @@ export function featuresOf(
   imp: ImpFacts | null,
   deal: DealFacts | null,
 ): BidFeatures {
-  // All features have the same fields, absent ones included: what reads them then reads objects of one kind.
+  // All features have the same fields, absent ones included, so that V8 reads objects of one shape.
   return {
     publisher: request.publisher,
     domain: request.domains[0] ?? request.host ?? request.apps[0],

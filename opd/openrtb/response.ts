@@ -10,7 +10,7 @@ interface Span {
   end: number
 }
 
-/** One bid. A macro field is null unless it is a string, `adm` may be an object, and macros are looked for. */
+/** One bid. A macro field is null if it is not a string (`adm` may be an object), or if no bid is priced. */
 export class BidSpans extends BidTerms implements Bid {
   adm: MacroSpan | null = null
   nurl: MacroSpan | null = null
@@ -20,7 +20,7 @@ export class BidSpans extends BidTerms implements Bid {
   priceText: string | null = null
   /** The text of `id`, if it is a string or a number. */
   bidId = ''
-  /** SERVICE 4.8 rule 1. */
+  /** `svc_opd=${SVC_OPD_CONTEXT}` is in `adm`, `nurl` or `burl` (SERVICE 4.8 rule 1). */
   hasMacro = false
   /** A key that eligibility depends on is repeated in the bid. */
   hasRepeatedKey = false
@@ -81,7 +81,7 @@ export class ResponseSpans {
   isOpenRtb3 = false
   repeatedCur = false
   repeatedSeatbid = false
-  /** At `maxBids` reading stops. */
+  /** Number of bids. Beyond `maxBids` no bid is read. */
   bids = 0
   readonly macros: Macros | null
 
@@ -102,7 +102,7 @@ const macroField =
     if (macros === null || !scan.isString) return
     const span = macros.span(scan.start, scan.end)
     bid[field] = span
-    if (decides && !bid.hasMacro && macros.haveContext(span)) bid.hasMacro = true
+    if (decides && !bid.hasMacro && macros.hasContext(span)) bid.hasMacro = true
   }
 
 const bidKeys = new KeyTable<BidSpans>(

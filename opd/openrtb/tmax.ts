@@ -23,10 +23,10 @@ export function findTmax(request: Body): number | undefined {
   return topLevel(text, isOnly ? first : text.length)
 }
 
-/** Pairs of `x` and a quote after which the word itself is searched for: each one costs a call. */
+/** After so many occurrences of `x"` the word itself is searched for, because each occurrence costs a call. */
 const maxPairs = 32
 
-/** The first position of the word at or after `from`; -1: none. Its rarest letter is found first: V8 stops at no other. */
+/** The first position of the word at or after `from`; -1: none. Its rarest letters are searched first, which V8 does fast. */
 function wordAt(text: string, from: number): number {
   let x = text.indexOf('x"', from)
   for (let pairs = 0; x >= 0; x = text.indexOf('x"', x + 2)) {
@@ -46,7 +46,7 @@ function topLevel(text: string, last: number): number | undefined {
   let value: number | undefined
   let times = 0
   let depth = 0
-  /** Whether a string here is a key. A value is none, even if invalid JSON has a colon after it. */
+  /** Whether a string at this position is a key. A value is not, even if invalid JSON has a colon after it. */
   let opens = false
   for (let at = 0; at <= last && at < text.length; at++) {
     const code = text.charCodeAt(at)

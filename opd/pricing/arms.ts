@@ -27,7 +27,9 @@ export const isAlarm = (guard: Guard) => guard !== 'none' && guard !== 'start'
 export const modes = ['revenue', 'margin'] as const
 export type Mode = (typeof modes)[number]
 
-/** `money`: wins count in sums of money. `asks`: the learner decides, even if its price is not sent. `priced`: its price is sent. */
+/**
+ * `money`: wins count in sums of money. `asks`: the learner makes a decision. `priced`: the price of this decision is sent.
+ */
 export const armRules: Readonly<Record<Arm, { money: boolean; asks: boolean; priced: boolean }>> = {
   holdout: { money: true, asks: true, priced: true },
   explored: { money: true, asks: true, priced: true },

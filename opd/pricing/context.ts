@@ -27,7 +27,7 @@ const nonceAt = 2
 const headBytes = nonceAt + nonceBytes
 const longestContext = 512
 const longestPlain = (longestContext / 4) * 3 - headBytes - tagBytes
-/** In this order a context leaves out what it has no room for, so that the features fit. */
+/** The forms that are tried in this order until a record fits together with its features. */
 const forms: readonly RecordForm[] = [
   wholeRecord,
   { explained: false, seat: true },
@@ -45,7 +45,7 @@ interface Decoded {
 export interface ContextCodec {
   /** A new decision id. Encode the context of the decision with it, once. */
   nextId(): string
-  /** `written`: the record, where a bid log wrote it. `withFeatures` is false if the features did not fit. */
+  /** `written`: the record as a bid log wrote it. `withFeatures` is false if the features did not fit. */
   encode(
     record: DecisionRecord,
     written?: WrittenRecord | null,
@@ -97,13 +97,13 @@ export function createContextCodec(
     end: 0,
   }
 
-  /** Writes what a context has room for. Returns whether the features are part of it. */
+  /** Writes a record in the first form that fits together with its features. Returns whether the features are part of it. */
   function write(record: DecisionRecord): boolean {
     const { features } = record
     const lengthOf = (form: RecordForm) => writeRecord(own, 0, record, form)
     const form = forms.find((each) => lengthOf(each) + features.length <= longestPlain)
     const withFeatures = form !== undefined
-    // the features do not fit in any form: the others do not have to be left out for them
+    // If the features fit with no form, they are left out, and the first form that fits alone is used.
     const end = lengthOf(form ?? forms.find((each) => lengthOf(each) <= longestPlain)!)
     if (withFeatures) own.set(features, end)
     ownRecord.end = withFeatures ? end + features.length : end

@@ -1,10 +1,12 @@
 /**
- * Which decisions train the model: all of them up to a number a second, beyond it a uniform sample. A decision that is
- * left out trains with neither its exposure nor its win, so that the rest is the same traffic at a lower rate.
+ * Selects the decisions that train the model: all of them up to a number per second, and a uniform sample beyond it. Neither the
+ * exposure nor the win of any other decision trains the model, so the sample is the same traffic at a lower rate.
  */
 
-/** Decisions of a node that train its models in a second. Each takes 6 us in all, so these take 2.4 % of a core. Of
- * 8,000 a second, half cost .4 points of pure margin on the synthetic market of bench/opd, a quarter 1.3 points. */
+/**
+ * Decisions of a node that train its models in one second. Each takes 6 us in all, so these take 2.4 % of a core. Training with
+ * a half of 8,000 decisions a second costs .4 points of pure margin on the synthetic market of bench/opd, with a quarter 1.3.
+ */
 export const trainedPerSecond = 4000
 /** Milliseconds. */
 const windowLength = 1000
@@ -28,7 +30,7 @@ export class ExposureSampler {
   takes(at: number): boolean {
     if (!(at >= this.windowStart && at < this.windowStart + windowLength)) this.startWindow(at)
     this.seen++
-    // The rate rose since the window before: the rest of this window is left out.
+    // The rate is higher than in the window before, so the rest of this window does not train.
     if (this.taken >= this.maxPerSecond) return false
     if (this.share < 1 && this.random() >= this.share) return false
     this.taken++

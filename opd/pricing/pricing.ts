@@ -54,7 +54,7 @@ interface Choice {
   learner: PricingLearner | null
 }
 
-/** The price function of one integration, created when the configuration is loaded. */
+/** Creates the price function of one integration. */
 export function createPricing(
   integration: Integration,
   deps: PricingDeps,

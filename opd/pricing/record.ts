@@ -113,7 +113,7 @@ const chance = (value: number | undefined) =>
     ? unknownChance
     : Math.round(value * (unknownChance - 1))
 
-/** What a record may leave out: the fields that only the explain call reads, and the seat. */
+/** The optional parts of a record: the fields that only the explain call reads, and the seat. */
 export interface RecordForm {
   explained: boolean
   seat: boolean

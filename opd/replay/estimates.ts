@@ -1,5 +1,6 @@
 /**
- * The sums of a replay for one integration, or for all: as logged, as the model expects at the evaluated prices, and as estimated from explored bids, by inverse propensities (IPS, self-normalized) and doubly robust.
+ * The estimates of a replay, for one integration or for all: as logged, as the model expects at the evaluated prices, and from
+ * explored bids by inverse propensities (IPS, self-normalized) and doubly robust.
  */
 import type { DecisionLine } from './line.ts'
 import { isRandomized, type Match } from './match.ts'

@@ -15,8 +15,8 @@ interface Macro {
   value(bid: PricedBid): string
 }
 
-/** To add a macro, add a row. */
 const context = 'CONTEXT}'
+/** To add a macro, add a row. */
 const macros: readonly Macro[] = [
   { name: context, value: (bid) => bid.context },
   { name: 'IN_BID_PRICE}', value: (bid) => bid.inText },
@@ -24,13 +24,14 @@ const macros: readonly Macro[] = [
   { name: 'MODE}', value: (bid) => bid.mode },
 ]
 
-/** SERVICE 4.8 rule 1: a bid without it before the context macro is not processed. */
+/** SERVICE 4.8 rule 1: a bid is processed only if this precedes a context macro. */
 const parameter = 'svc_opd='
+
 /** A string in the body: its bytes, quotes included. `end` is exclusive. */
 export interface MacroSpan {
   start: number
   end: number
-  /** Index of the first macro of the body that is not before the string. */
+  /** Index of the first macro of the body at or after the start of the string. */
   first: number
 }
 
@@ -63,7 +64,7 @@ export class Macros {
   private readonly numbers: number[] = []
   /** Whether any string may contain an escaped macro. */
   private readonly escapes: boolean
-  /** The first macro that is not before the last span. */
+  /** Index of the first macro at or after the start of the last span. */
   private next = 0
 
   constructor(scan: Scanner) {
@@ -80,8 +81,8 @@ export class Macros {
     return { start, end, first: this.next }
   }
 
-  /** Whether the string contains the pattern. */
-  haveContext({ start, end, first }: MacroSpan): boolean {
+  /** Whether the string contains `svc_opd=${SVC_OPD_CONTEXT}`. */
+  hasContext({ start, end, first }: MacroSpan): boolean {
     const { text, offsets, numbers } = this
     for (let n = first; offsets[n]! < end; n++) {
       const at = offsets[n]! - parameter.length

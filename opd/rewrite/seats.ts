@@ -8,9 +8,7 @@ interface Removal {
   removed: number
 }
 
-/**
- * null: the owner of the bids is unknown, because `seatbid` is no array, a key is repeated, or the response is OpenRTB 3.0.
- */
+/** null: it is not known which seat a bid belongs to: `seatbid` is no array, a key is repeated, or the response is OpenRTB 3.0. */
 export function removeSeats(
   response: ResponseSpans,
   inactive: ReadonlySet<string>,

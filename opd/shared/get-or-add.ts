@@ -3,7 +3,7 @@ interface Mapping<Key, Value> {
   set(key: Key, value: Value): unknown
 }
 
-/** The value of a key; if it is absent, `make` makes it. */
+/** The value of a key. If it is absent, the result of `make`, which is then set. */
 export function getOrAdd<Key, Value>(
   map: Mapping<Key, Value>,
   key: Key,

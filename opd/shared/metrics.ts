@@ -31,7 +31,7 @@ export function* busiest<T>(
   return new Set(counted.slice(0, limit).map(({ of }) => of))
 }
 
-/** A sum by supplier and mode. What suppliers without a series add is in the series `_other` of their mode and arm. */
+/** A sum by supplier and mode. The values of suppliers without a series of their own are added in the series `_other` of their mode. */
 export class FoldedSum<T extends object> {
   private readonly value: (of: T) => number
   /** Values at the last scrape. */

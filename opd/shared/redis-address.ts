@@ -11,7 +11,7 @@ interface RedisAddress {
   hosts: { host: string; port: number }[]
   username?: string
   password?: string
-  /** Of a master that Sentinels watch. */
+  /** The name of the master at the Sentinels; otherwise empty. */
   name: string
   database: number
 }
@@ -21,9 +21,10 @@ const hostForm = /^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$/
 
 /** null: not an address. */
 export function redisAddress(text: string): RedisAddress | null {
-  const [whole, secure, kind = 'server', who = '', hosts = '', path = ''] = form.exec(text) ?? []
+  const [whole, secure, kind = 'server', credentials = '', hosts = '', path = ''] =
+    form.exec(text) ?? []
   if (whole === undefined) return null
-  const usual = kind === 'sentinel' ? 26379 : 6379
+  const defaultPort = kind === 'sentinel' ? 26379 : 6379
   const found = hosts.split(',').map((each) => hostForm.exec(each))
   if (found.some((match) => match === null || Number(match[2] ?? 1) > 65535)) return null
   const parts = path.split('/').filter((part) => part !== '')
@@ -33,13 +34,13 @@ export function redisAddress(text: string): RedisAddress | null {
   if ((kind === 'sentinel') !== (name !== '')) return null
   if (kind === 'server' && found.length > 1) return null
   if (kind === 'cluster' && Number(database) !== 0) return null
-  const [username = '', password = ''] = who.split(':').map(decodeOr)
+  const [username = '', password = ''] = credentials.split(':').map(decodeOr)
   return {
     kind: kind as RedisAddress['kind'],
     tls: secure === 's',
     hosts: found.map((match) => ({
       host: match![1]!.replace(/^\[|\]$/g, ''),
-      port: Number(match![2] ?? usual),
+      port: Number(match![2] ?? defaultPort),
     })),
     ...(username === '' ? {} : { username }),
     ...(password === '' ? {} : { password }),

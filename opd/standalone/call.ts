@@ -1,4 +1,4 @@
-/** Reads a standalone call: its bids, the facts of its request, and all that its validation needs. */
+/** Reads a standalone call: its bids, the facts of its request, and what its validation needs. */
 import { KeyTable, type Leaf, type Read, type Scanner } from '../json/scanner.ts'
 import { type Bid, BidTerms, bidMembers } from '../openrtb/bid.ts'
 import { RequestFacts } from '../openrtb/facts.ts'
@@ -68,7 +68,7 @@ class Seat {
   }
 }
 
-/** What members of a BidRequest the body has, or its `bidrequest`. */
+/** The members of the BidRequest that are in the body, or in its `bidrequest`. */
 class Place {
   /** Names of members that are present and not null. `cur` counts if it is an array; a string is BidResponse.cur. */
   members: string[] = []
@@ -90,7 +90,7 @@ export class StandaloneCall extends RequestFacts {
   hasSeatbid = false
   /** The id in `bidrequest`, which takes precedence. */
   requestId = ''
-  /** Where the member is that is read. */
+  /** The place of the member that is read at present. */
   place = this.body
 
   /** null: of a wrong type. */
@@ -181,8 +181,8 @@ const readCurrency: Read<StandaloneCall> = (scan, { place }) => {
   place.cur = value === null || value === '' ? undefined : currencyOf(value)
 }
 
-/** Reads a member, and notes that it is there. */
-const noted =
+/** Reads a member and records its presence. */
+const recorded =
   (key: string, read: Read<StandaloneCall>): Read<StandaloneCall> =>
   (scan, call) => {
     if (!scan.isNull) call.place.members.push(key)
@@ -192,7 +192,7 @@ const noted =
 /** `id` may be in both places: in the body it is BidResponse.id, which equals BidRequest.id. */
 const { id, ...others } = requestMembers
 const members: Record<string, Read<StandaloneCall>> = { cur: readCurrency }
-for (const [key, read] of Object.entries(others)) members[key] = noted(key, read)
+for (const [key, read] of Object.entries(others)) members[key] = recorded(key, read)
 
 const noteRepeated = (call: StandaloneCall, key: string) => {
   if (key === 'seatbid' || key === 'bidrequest' || key === 'cur') call.place.repeated.push(key)

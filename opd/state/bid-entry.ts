@@ -1,5 +1,5 @@
 /**
- * One decision as the bid log stores it, and as a process of a node sends it to the one that has the log:
+ * One decision as the bid log stores it, and as a process sends it to the process that has the bid log of the node:
  *
  *   id length  bid id length  record length  id  bid id  record and features
  *   1          2              2
@@ -13,7 +13,7 @@ import { writeLatin1, writeUtf8 } from '../shared/utf8.ts'
 export const entryHeadBytes = 1 + 2 + 2
 const longestBidId = 512
 
-/** What a bid id is stored as. */
+/** The key that a bid id is stored under: the id, or its hash if it is long. */
 export const keyOf = (bidId: string) =>
   bidId.length * 3 <= longestBidId || Buffer.byteLength(bidId) <= longestBidId
     ? bidId
@@ -56,8 +56,8 @@ export const timeOf = (bytes: Buffer, start: number) =>
 const batchBytes = 256 * 1024
 
 /**
- * The bid log of a process whose decisions are found in another one: entries in a buffer, sent when it is full and at each
- * `flush`. Nothing is found here. `send` gets a view that is valid during the call, and the number of decisions in it.
+ * The bid log of a process that sends its decisions to another one: entries in a buffer, sent when it is full and at each
+ * `flush`. `find` finds nothing. `send` gets a view that is valid during the call, and the number of decisions in it.
  */
 export function createBidBatch(
   send: (entries: Buffer, count: number) => void,

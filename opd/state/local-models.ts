@@ -1,6 +1,6 @@
 /**
  * The stream of model deltas between the processes of one node, in the memory of the first: what redis-models.ts does in
- * Redis. A process that starts takes the model of the first as it is then.
+ * Redis. A process that starts takes the present model of the first.
  */
 import { type Mode, modes } from '../pricing/arms.ts'
 import type { ModelBus, SharedModelHead } from './shared-model.ts'
@@ -28,12 +28,12 @@ export function localModels(
     streams.set(mode, stream)
     return stream
   }
-  // As Redis writes them: a snapshot may be restored with Redis, and one of Redis without it. A place of another life
-  // means the beginning.
+  // In the format of Redis, because a snapshot may be restored by a node with Redis, and the reverse. A place of an earlier
+  // process counts as the beginning.
   const placeOf = (count: number) => `${began}-${count}`
   const countAt = (place: string) => {
-    const [life, count] = place.split('-')
-    return life === String(began) ? Number(count) : 0
+    const [process, count] = place.split('-')
+    return process === String(began) ? Number(count) : 0
   }
 
   return {
@@ -66,7 +66,7 @@ export function localModels(
       heads.set(mode, { number, head, bytes })
       return number
     },
-    // Whole models are packed as they are now; what else is shared, such as a curve, as it was written.
+    // A whole model is packed now. Anything else, such as a curve, is as it was written.
     readModel: async (mode) =>
       modes.includes(mode as Mode) ? pack(mode) : (heads.get(mode)?.bytes ?? null),
   }

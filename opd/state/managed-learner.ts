@@ -109,7 +109,7 @@ export class ManagedLearner implements PricingLearner {
     this.train(features, now, (own) => this.inner.withdraw(own, now))
   }
 
-  /** `update` gets the features as the model made them. */
+  /** Calls `update` with the features as the model made them, now or when the model is no longer frozen. */
   private train(features: Uint8Array, now: number, update: (own: Uint8Array) => void): void {
     const isMarked = features[0] === epochMarker && features.length > markBytes
     const mark = isMarked ? new DataView(features.buffer, features.byteOffset).getUint32(1) : 0

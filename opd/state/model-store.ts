@@ -36,7 +36,7 @@ interface ModelStoreOptions {
 /** The model of one mode. */
 interface ModelState {
   learner: ManagedLearner
-  /** Names the model. Nodes that share a curve have the version of that curve. */
+  /** Version of the model. Nodes that share a curve have the version of that curve. */
   version: number
   /** Whether `version` is that of a shared curve; otherwise each snapshot has the next one. */
   isShared: boolean
@@ -165,15 +165,15 @@ export class ModelStore {
     Object.assign(state, { epoch, seen, outbox: [], isWhole: meta.isWhole ?? true })
   }
 
-  /** Whether this node has no model of its own. */
+  /** Whether this node has restored or shared no model. */
   isFresh(mode: Mode): boolean {
     const { place, version } = this.states[mode]
     return place === '0' && version === 0
   }
 
   /**
-   * Takes the shared model. What this node has learned and that lacks comes back through the stream. false: it is of
-   * another epoch. Throws, and changes nothing, if `base` is damaged.
+   * Takes the shared model. Updates of this node that it lacks come back through the stream. false: it is of another epoch.
+   * Throws, and changes nothing, if `base` is damaged.
    */
   adopt(mode: Mode, base: Uint8Array): boolean {
     const state = this.states[mode]

@@ -1,7 +1,7 @@
 /**
- * Synchronizes the models of several nodes: every two seconds a node publishes its own updates (a delta). The one that
- * leads merges the deltas of all, once each by their envelopes, and shares its model; the others follow its curve. So what
- * all nodes read together grows with their number. A delta that cannot be sent is kept and sent later.
+ * Merges the models of several nodes. Every two seconds each node publishes its own updates (a delta). The node that leads merges
+ * the deltas of all nodes, each of them once by its envelope, and shares its model. The others take its curve, so the data that
+ * all nodes read grows in proportion to their number. A delta that cannot be sent is sent later.
  */
 import { type Mode, modes } from '../pricing/arms.ts'
 import { atMost } from '../shared/at-most.ts'
@@ -118,7 +118,7 @@ export function createModelSync(options: {
   let joined = false
   const began = now()
 
-  /** Whether this node has all that the others have. */
+  /** Returns whether this node has all updates of the others. */
   async function synchronize(mode: Mode): Promise<boolean> {
     const [shared, curve, state] = [sharedModels[mode], sharedCurves[mode], models.of(mode)]
     if (!joined) await shared.begin()
@@ -160,7 +160,7 @@ export function createModelSync(options: {
     if (due) await round()
   }
 
-  /** So that another node leads at once. */
+  /** Gives up the leases, so that another node leads at once. */
   async function giveUpLeases(): Promise<void> {
     for (const mode of modes)
       if (sharedModels[mode].leads) {
@@ -195,15 +195,15 @@ export function createModelSync(options: {
     get counts() {
       return allCounts()
     },
-    /** This node has had the model of the others, or has waited for it long enough. */
+    /** Whether this node has had the model of the others, or has waited for it for `joinTimeout`. */
     get joined() {
       return joined || now() - began > joinTimeout
     },
     /** Runs one round immediately. */
     round,
     /**
-     * Between rounds: renews the lease of the node that leads. Of one that ended, another node takes it. Runs a round if it
-     * did, and where there is another curve, or a refit to share.
+     * Between rounds: renews the lease of the node that leads, or takes that of a node that ended. Runs a round if the lease
+     * was taken, if there is a new curve, or if there is a refit to share.
      */
     keep,
     async close() {

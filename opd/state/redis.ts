@@ -21,7 +21,7 @@ interface RedisOptions {
   log: Log
   /** The last known number of live nodes of this location; 1 if it is not given. */
   nodes?: number
-  /** It has changed. */
+  /** Called when the number has changed. */
   onNodes: (nodes: number) => void
 }
 
@@ -32,7 +32,7 @@ const flushEvery = 20
 /** Milliseconds until a command times out, and for which no command is sent after a timeout. */
 const commandTimeout = 500
 const pauseAfterTimeout = 2000
-/** A timeout is so many ticks. A node that lags has fewer of them, and does not take its own lag for that of Redis. */
+/** A timeout is so many timer ticks. If this process is blocked, ticks are missing, and the delay is not taken for one of Redis. */
 const timeoutTicks = 5
 /** Milliseconds between two log lines about commands that failed. */
 const logInterval = 60_000
@@ -102,7 +102,7 @@ export function openRedis(options: RedisOptions) {
   })
   /** After a timeout Redis counts as unavailable for a while, so that commands do not wait for it in a row. */
   let pausedUntil = 0
-  /** Whether Redis answered the last command: behind a link that swallows, the connection stays open. */
+  /** Whether Redis answered the last command. If a network drops all packets, the connection stays open. */
   let answers = true
   const isAvailable = () => client.isReady && performance.now() >= pausedUntil
 

@@ -1,6 +1,6 @@
 /**
- * Refits the models on a worker thread, one at a time, and hands the results to the learners. The thread is started with the
- * first job. A model that was rolled back or frozen meanwhile ignores the result.
+ * Refits the models on a worker thread, one at a time, and applies the results. The thread starts with the first job. If a model
+ * was rolled back or frozen meanwhile, the result is ignored.
  */
 import { Worker } from 'node:worker_threads'
 import type { Log } from '../shared/log.ts'

@@ -11,23 +11,24 @@ import type { ModelBus, SharedModelHead } from './shared-model.ts'
 const maxOutgoing = 600
 
 /** Milliseconds that a round of the first process waits for the store. */
-const patience = 500
+const storeTimeout = 500
 
 interface Relay {
   /** The position in the stream of all nodes. */
   place: string
   outgoing: Uint8Array[]
-  /** Sends what waits. */
+  /** Sends the outgoing deltas. */
   send: () => Promise<void>
-  /** Receives some of what there is. */
+  /** Receives a batch of deltas. */
   receive: () => Promise<void>
 }
 
+/** Rejects after `storeTimeout`. */
 async function inTime<T>(work: Promise<T>): Promise<T> {
   const late = Promise.withResolvers<never>()
   const timer = setTimeout(
     () => late.reject(new Error('the store of the models timed out')),
-    patience,
+    storeTimeout,
   )
   try {
     return await Promise.race([work, late.promise])
@@ -74,7 +75,7 @@ export function relayedModels(local: ModelBus, shared: ModelBus): RelayedModels 
     }
   }
 
-  /** What this node sent comes back, too. Each process merges a delta once, by its envelope. */
+  /** Deltas of this node come back as well. Each process merges a delta once, by its envelope. */
   async function receive(mode: string, relay: Relay): Promise<void> {
     const { deltas, last } = await shared.fetch(mode, relay.place)
     for (const { bytes } of deltas) await local.publish(mode, bytes)
@@ -111,7 +112,7 @@ export function relayedModels(local: ModelBus, shared: ModelBus): RelayedModels 
         const number = await local.writeModel(...model)
         return isAway ? number : inTime(shared.writeModel(...model))
       },
-      /** The workers take a curve, too. Of whole models they take that of the first. */
+      /** A curve is also written for the workers. They take the whole model of the first process. */
       async readModel(mode) {
         const bytes = await inTime(shared.readModel(mode))
         const head = heads.get(mode)

@@ -16,8 +16,8 @@ const decompress = promisify(gunzip)
 
 /** Deltas of a node that it keeps because a shared curve may lack them: 200 s. */
 const maxRecent = 100
-/** Rounds for which a curve that lacks updates of others is not adopted: a node that joins has a later model. */
-const patience = 3
+/** Rounds for which a curve that lacks updates of others is not adopted: a node that joins may have a later model. */
+const maxSkips = 3
 /** Milliseconds between two curves, of which each is some 3 MiB: every second round. */
 const shareEvery = 3500
 
@@ -51,7 +51,7 @@ export class SharedCurve {
   /** A delta of this node was sent. */
   sent(envelope: Envelope): void {
     this.isChanged = true
-    // At once: it may change chances more than all that was learned since the last curve.
+    // A refit is shared at once, because it may change the curve more than all updates since the last one.
     if (isRefit(envelope.delta)) this.sharedAt = Number.NEGATIVE_INFINITY
     this.recent.push(envelope)
     if (this.recent.length > maxRecent) this.recent.shift()
@@ -67,8 +67,8 @@ export class SharedCurve {
   }
 
   /**
-   * Between rounds. Returns whether a round is due: of the node that leads, if it has the lease for the first time or a
-   * refit is not shared; of the others, if there is another curve.
+   * Between rounds. Returns whether a round is due: at the node that leads, if it has just taken the lease or a refit is not
+   * shared yet; at the others, if there is a new curve.
    */
   async keep(leads: boolean): Promise<boolean> {
     const { hasLease, newest } = this
@@ -77,7 +77,7 @@ export class SharedCurve {
     return this.hasLease && (!hasLease || this.state.outbox.some(({ delta }) => isRefit(delta)))
   }
 
-  /** Of the node that leads, when it has merged all deltas. `send` sends those that came meanwhile. */
+  /** For the node that leads, after it has merged all deltas. `send` sends the deltas that were collected meanwhile. */
   async lead(send: () => Promise<void>): Promise<void> {
     const { leads } = await this.look(true)
     const due = this.isChanged && this.deps.now() - this.sharedAt >= shareEvery
@@ -89,7 +89,7 @@ export class SharedCurve {
     await this.look(false)
   }
 
-  /** Of the others. Returns whether this node has adopted a curve. */
+  /** For all other nodes. Returns whether this node has adopted a curve. */
   async follow(): Promise<boolean> {
     const { number, head } = await this.look(false)
     if (head === null || number === this.refused || this.skips(head)) return this.number > 0
@@ -100,7 +100,7 @@ export class SharedCurve {
   private skips({ seen }: SharedModelHead): boolean {
     const others = this.state.seen.rows().filter(([node]) => node !== this.deps.models.node)
     const isOlder = new VersionVector(seen).lacks(others)
-    this.skipped = isOlder && this.skipped < patience ? this.skipped + 1 : 0
+    this.skipped = isOlder && this.skipped < maxSkips ? this.skipped + 1 : 0
     return this.skipped > 0
   }
 

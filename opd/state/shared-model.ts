@@ -1,7 +1,7 @@
 /**
- * The node that leads, by a lease: it alone merges the deltas of all nodes, and writes its model with the version vector of
- * the deltas in it. The next one that leads takes that model, and merges what came after it, before it does the same. A
- * node that joins begins with it.
+ * The model that nodes share. One node leads, by a lease: it alone merges the deltas of all nodes, and writes its model with the
+ * version vector of the deltas in it. The next node that leads takes this model, and merges the deltas after it. A node that joins
+ * starts with it.
  */
 import type { Mode } from '../pricing/arms.ts'
 import type { Log } from '../shared/log.ts'
@@ -52,8 +52,8 @@ export const keepEvery = 500
 /** Milliseconds, or deltas, after which the holder of the lease shares its model again. The stream keeps 1200 deltas. */
 const shareEvery = 30_000
 const shareAfter = 150
-/** Rounds that a missing delta is waited for, and a node with the rows of all nodes where no model is shared. */
-const patience = 5
+/** Rounds to wait for a missing delta, or, if no model is shared, for a node that has the rows of all nodes. */
+const maxRounds = 5
 
 export interface SharingDeps {
   models: ModelStore
@@ -125,11 +125,11 @@ export class SharedModel {
     return head !== null && head.epoch === state.epoch && state.seen.lacks(head.seen)
   }
 
-  /** Where no model is shared, a node that led before has more than one that followed. */
+  /** Whether this node may lead. If no model is shared, a node that has the rows of all nodes is preferred for some rounds. */
   private get isCandidate(): boolean {
     if (this.deps.serves) return false
     if (this.state.isWhole || this.head !== null) return true
-    return ++this.unled > patience
+    return ++this.unled > maxRounds
   }
 
   /** Takes, or keeps, the lease if it is free. Returns whether this node leads. */
@@ -137,9 +137,9 @@ export class SharedModel {
     const seen = await this.lookAs(this.isCandidate)
     const { leads, number, head, alone = false } = seen
     if (head !== null) Object.assign(this, { number, head, unled: 0 })
-    // A store that lost it gets it again.
+    // The store has lost the model, so it is written again.
     else if (number === 0) Object.assign(this, { number, head })
-    // A node of an earlier epoch follows the roll-back first.
+    // A node of an earlier epoch rolls back first.
     this.hasLease = leads
     this.leads = leads && (this.head === null || this.head.epoch <= this.state.epoch)
     this.isAlone = alone
@@ -172,13 +172,13 @@ export class SharedModel {
     if (state.seen.missing > 0) return this.wait()
     this.waited = 0
     if (this.isAlone) return true
-    // Of what is not in the shared model nor in the stream, no node has more.
+    // No node has rows that are neither in the shared model nor in the stream.
     state.isWhole = true
     if (this.isDue()) await this.share()
     return true
   }
 
-  /** Where there is no curve. Returns whether this node has the shared model. */
+  /** For the other nodes, if there is no curve. Returns whether this node has the shared model. */
   async follow(): Promise<boolean> {
     if (this.isBehind()) await this.take()
     return this.counts.taken > 0 || (this.head !== null && !this.isBehind())
@@ -198,7 +198,7 @@ export class SharedModel {
     this.deltas = 0
     this.sharedAt = now()
     const bytes = await models.packed(mode)
-    // A later head would claim less than the model has: harmless. Another epoch would not be.
+    // The model may contain more deltas than its head says, which is harmless; another epoch is not.
     if (state.epoch !== epoch) return
     const number = await bus.writeModel(mode, models.node, { epoch, seen }, bytes)
     if (number === 0) return
@@ -206,9 +206,9 @@ export class SharedModel {
     this.counts.shared++
   }
 
-  /** Nobody else may have what is missing: a node that ended before it sent a delta. */
+  /** Waits for missing deltas some rounds: a node may have ended before it sent them. */
   private wait(): boolean {
-    if (++this.waited < patience) return false
+    if (++this.waited < maxRounds) return false
     const { seen } = this.state
     this.counts.lost += seen.missing
     seen.closeGaps()

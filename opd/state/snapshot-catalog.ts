@@ -23,11 +23,11 @@ interface LoadedSnapshot {
 }
 
 /** `absent`: no such snapshot on this node; `damaged`: it cannot be read. */
-export class SnapshotError extends Error {
-  override name = 'SnapshotError'
+export class SnapshotCatalogError extends Error {
+  override name = 'SnapshotCatalogError'
   readonly code: 'absent' | 'damaged'
 
-  constructor(code: SnapshotError['code'], message: string, options?: ErrorOptions) {
+  constructor(code: SnapshotCatalogError['code'], message: string, options?: ErrorOptions) {
     super(message, options)
     this.code = code
   }
@@ -56,7 +56,9 @@ export function snapshotCatalog(
       validate(unpack(base).learned)
       return { mode, snapshot, base }
     } catch (cause) {
-      throw new SnapshotError('damaged', `${snapshot}: ${(cause as Error).message}`, { cause })
+      throw new SnapshotCatalogError('damaged', `${snapshot}: ${(cause as Error).message}`, {
+        cause,
+      })
     }
   }
 
@@ -72,7 +74,7 @@ export function snapshotCatalog(
         }
       return rows
     },
-    /** One snapshot by id, or, without an id, the one before the newest of each mode. Throws `SnapshotError`. */
+    /** One snapshot by id, or, without an id, the one before the newest of each mode. Throws `SnapshotCatalogError`. */
     async load(id?: string): Promise<LoadedSnapshot[]> {
       const files = await filesOf(dir)
       // Zeros before the version, as in the name of the file, are accepted.
@@ -82,7 +84,7 @@ export function snapshotCatalog(
         return (id === undefined ? list[1] : list.find((each) => each.id === wanted)) ?? []
       })
       if (found.length === 0)
-        throw new SnapshotError(
+        throw new SnapshotCatalogError(
           'absent',
           id === undefined ? 'there is no earlier snapshot' : `there is no snapshot ${id}`,
         )

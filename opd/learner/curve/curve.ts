@@ -3,9 +3,10 @@
  *
  *   W(p) = K W0(p) + (1 - K) E(p),  W0(p) = Q (L + (1 - L) sigmoid(S ln f + A + C x)),  S = e^B,  L = T + (1 - T) F
  *
- * f = p / in; x = ln in less its usual value; Q what can be won at all, T what is won at any price, F what is won at the
- * floor. Every letter is a sum of hashed weights, fitted jointly over settled rows (refit/) and between two fits by a
- * diagonal extended Kalman step. E is the distribution of prices of the bid's placement, K how much of it is W0.
+ * f = p / in; x = ln in less its usual value; Q is the share that can be won at all, T the share that is won at any price, F the
+ * share that is won at the floor. Every letter is the sum of hashed weights. They are fitted jointly to settled rows (refit/),
+ * and updated by a diagonal extended Kalman step between two fits. E is the distribution of the lowest winning prices of the
+ * bid's placement, and K the weight of W0 beside it.
  */
 
 import { type Grid, tickOf } from '../decide/price-grid.ts'
@@ -16,15 +17,15 @@ import { keyAt } from './priors.ts'
 import { WeightSums } from './weight-sums.ts'
 import { Step, Weights } from './weights.ts'
 
-/** Variance of ln in about its usual value, and of whether a win was cheaper than what was sent. */
+/** Variance of ln in around its usual value, and of whether a win cleared below the price sent. */
 const [usualNoise, savingNoise] = [0.5, 0.1]
-/** A share of wins that pay less than they bid is taken for none below this. */
+/** A smaller share of wins that clear below the price sent counts as 0. */
 const leastSaving = 0.02
 
 export class Curve {
   readonly weights = new Weights()
   readonly densities = new PriceDensities()
-  /** The fine tick of the price that `wins` was asked for last. */
+  /** The fine tick of the price in the last call of `wins`. */
   tick = 0
   private readonly loaded = new WeightSums(this.weights)
   private readonly sums = this.loaded.sums
@@ -33,14 +34,14 @@ export class Curve {
   private lnIn = 0
   private x = 0
   private floored = false
-  /** A + C x; and K W0 as low + high sigmoid. */
+  /** `offset`: A + C x. `low` and `high`: K W0 = low + high * sigmoid. */
   private offset = 0
   private low = 0
   private high = 0
-  /** Weights of the loaded bid moved since they were summed. */
+  /** The weights changed since they were added up. */
   private stale = false
 
-  /** Finds the weights of a bid; everything else asks about the bid loaded last. */
+  /** Loads the weights of a bid. All other methods are about the bid that was loaded last. */
   load(keys: Uint32Array, lnIn: number, floored: boolean): void {
     this.lnIn = lnIn
     this.floored = floored
@@ -63,8 +64,8 @@ export class Curve {
   }
 
   /**
-   * The probability to win at prices of a grid, into `out`: those of `ticks` from `from` to `to`, every `by`-th, where
-   * nothing is known yet (a chance below 0). One loop with everything at hand: this is most of what a decision costs.
+   * Writes the win probability at prices of a grid into `out`: of every `by`-th tick from `from` to `to` whose probability is
+   * not known yet (below 0). A decision spends most of its time in this loop, so it calls nothing that it can read before.
    */
   sweep(
     grid: Grid,
@@ -96,9 +97,9 @@ export class Curve {
   }
 
   /**
-   * One observation of the loaded bid at `price`: an exposure (as if lost), or its win (the difference). Linear in the
-   * outcome, so the two may be trained apart, on different nodes. `sign` -1 undoes an exposure. A win does not say how sure
-   * the weights are.
+   * Trains with one observation of the loaded bid at `price`: an exposure (as if lost), or its win (the difference). The step is
+   * linear in the outcome, so the two may be trained separately and on different nodes. `sign` -1 reverts an exposure. Only
+   * exposures change variances.
    */
   train(price: number, part: 'exposure' | 'win', sign: 1 | -1 = 1): void {
     if (this.stale) this.sumUp()
@@ -113,7 +114,7 @@ export class Curve {
     step.move((sign * this.x) / allUsual, sign / allUsual)
   }
 
-  /** The share of wins that pay less than they bid, by supplier and kind of auction: there a lower bid saves nothing. */
+  /** The share of wins that clear below the price sent: a lower price saves nothing there. `second`: a second-price auction. */
   saving(second: boolean): number {
     const share = this.sums[savingSum(second)]!
     return share < leastSaving ? 0 : share > 1 ? 1 : share

@@ -3,7 +3,7 @@ import { parameterCount } from './priors.ts'
 
 export const [pA, pB, pC, pQ, pT, pF] = [0, 1, 2, 3, 4, 5] as const
 const edge = 1e-4
-/** A chance is never quite 0 or 1. */
+/** Bounds a probability away from 0 and 1. */
 export const chanceOf = (w: number) => (w < edge ? edge : w > 1 - edge ? 1 - edge : w)
 
 export class WinForm {
@@ -15,7 +15,7 @@ export class WinForm {
   private t = 0
   private f = 0
 
-  /** Q, T and F as chances, and the logarithm of the slope: e^B stays between e^-1 and e^4. */
+  /** Q, T and F are probabilities. `b` is the logarithm of the slope, which stays between e^-1 and e^4. */
   set(q: number, t: number, f: number, b: number): void {
     this.q = q
     this.t = t
@@ -24,6 +24,7 @@ export class WinForm {
     this.slope = Math.exp(b < -1 ? -1 : b > 4 ? 4 : b)
   }
 
+  /** W0, and its derivatives into `gradient`. */
   derive(s: number, lnF: number, x: number): number {
     const { gradient, q, l, t, f } = this
     const inner = l + (1 - l) * s
@@ -38,10 +39,10 @@ export class WinForm {
   }
 }
 
-/** The logistic function from a table: linear between steps of 1/64, off by less than 3e-6; a third of Math.exp's time. */
+/** The logistic function by a table, linear between steps of 1/64. Its error is below 3e-6; it takes a third of Math.exp's time. */
 const reach = 16
 const perUnit = 64
-/** Of 32 bits, 8 KiB: it shares the innermost cache with the weights of a bid. */
+/** 8 KiB, in 32 bits so that it fits into the first-level cache beside the weights of a bid. */
 const table = Float32Array.from(
   { length: 2 * reach * perUnit + 2 },
   (_each, n) => 1 / (1 + Math.exp(reach - n / perUnit)),

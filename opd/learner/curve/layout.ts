@@ -1,10 +1,10 @@
 /**
- * Where weights lie. All that belong to one value of a key (one publisher, say) lie side by side: a bid touches one line
- * of the cache a key, not one a weight. A block, for the key `placement`:
+ * The layout of the weights. The weights of one value of a key (such as one publisher) are a block of adjacent slots, so a bid
+ * reads one cache line for each key and not one for each weight. A block of the key `placement`:
  *
  *   A Q T F
  *
- * and behind them, where a key has them, the shared ones: usual ln in, shares of savings.
+ * After the parameters follow other weights that a key may have: the usual ln in, and the shares of savings.
  */
 import {
   keyNames,
@@ -17,7 +17,7 @@ import {
   usual,
 } from './priors.ts'
 
-/** WeightSums of weights: the parameters, then the shared ones. */
+/** Numbers of the sums of weights: the parameters, then these. */
 export const [usualSum, savingFirst, savingSecond] = [
   parameterCount,
   parameterCount + 1,
@@ -25,7 +25,7 @@ export const [usualSum, savingFirst, savingSecond] = [
 ] as const
 export const sumCount = parameterCount + 3
 
-/** Prior variances by sum; of the parameters what steps may use. */
+/** Prior variances by sum; of the parameters, the part that steps between two fits use. */
 const priorsBySum: readonly Priors[] = [
   ...parameterNames.map((name) =>
     Object.fromEntries(
@@ -37,14 +37,14 @@ const priorsBySum: readonly Priors[] = [
   saving,
 ]
 
-/** The weights of one key: which sum each belongs to, and its prior variance. Those of the parameters come first. */
+/** The weights of each key: the sum that each belongs to, and its prior variance. The parameters come first. */
 export const blocks = keyNames.map((key) => {
   const sums = [...priorsBySum.keys()].filter((sum) => priorsBySum[sum]![key] !== undefined)
   return { sums, priors: sums.map((sum) => priorsBySum[sum]![key]!) }
 })
 const widths = blocks.map(({ sums }) => sums.length)
 
-/** By key, flat: where its block begins below, how many weights it has, those of the parameters, and how it is aligned. */
+/** By key: the start of its block in `sumOf`, its number of weights, that of its parameters, and its alignment. */
 export const blockFrom = Int32Array.from(blocks, (_each, at) =>
   widths.slice(0, at).reduce((sum, width) => sum + width, 0),
 )
@@ -54,11 +54,11 @@ export const blockHalf = Int32Array.from(
   ({ sums }) => sums.filter((sum) => sum < parameterCount).length,
 )
 export const blockMask = Int32Array.from(widths, (width) => -(2 ** Math.ceil(Math.log2(width))))
-/** By weight. */
+/** By weight of all blocks: its sum, and its prior variance. */
 export const sumOf = Uint8Array.from(blocks.flatMap(({ sums }) => sums))
 export const priorOf = Float64Array.from(blocks.flatMap(({ priors }) => priors))
 
-/** Where the weights of a sum lie: key, place in its block; flat. */
+/** By sum: pairs of a key and a place in the key's block. */
 export const placesOf: readonly Int32Array[] = Array.from({ length: sumCount }, (_each, sum) =>
   Int32Array.from(
     blocks.flatMap(({ sums }, key) => {

@@ -1,33 +1,33 @@
 /**
- * The distribution of the lowest winning price by placement, over fine ticks: cumulative, and how much of the curve is the
- * parametric form's. A placement without one has the form alone.
+ * The distribution of the lowest winning price by placement, cumulative over fine ticks, and the weight of the parametric form
+ * beside it. A placement without a distribution has the form alone.
  */
-
 import { mix } from '../../shared/hash.ts'
 import { keyAt } from './priors.ts'
 
-/** Ticks of 1.26 % that a placement has: a factor of 25. */
+/** Ticks of 1.26 % of a distribution: prices within a factor of 25. */
 export const binCount = 256
+/** Distributions of placements that are kept. */
 export const placementsMost = 2048
 
-/** Placements of few bids share a distribution by supplier, format and size, and whether there is a floor; 0: none. */
+/** The key of the distribution that placements with few bids share: supplier, format, size, and whether there is a floor. 0: none. */
 export const groupOf = (keys: Uint32Array, floored: boolean): number => {
   const size = keys[keyAt.size]!
   return size === 0 ? 0 : mix(size, floored ? 31 : 30) || 1
 }
 
-/** By placement or group; `cumulative` by placement and bin. */
+/** One entry for each placement or group; `cumulative` has `binCount` values for each. */
 export interface Densities {
   keys: Uint32Array
   /** The tick of the first bin. */
   firsts: Int32Array
   formShares: Float32Array
-  /** Probability that the lowest winning price lies in a bin or below, times 1 - formShare. */
+  /** Probability that the lowest winning price is in a bin or below it, times 1 - formShare. */
   cumulative: Float32Array
 }
 
 export class PriceDensities {
-  /** Of the loaded placement: the share of the parametric form. */
+  /** The weight of the parametric form at the loaded placement. */
   formShare = 1
   private places = new Map<number, number>()
   private firsts: Int32Array = new Int32Array(0)
@@ -45,7 +45,7 @@ export class PriceDensities {
     this.formShare = 1
   }
 
-  /** The placement's, or that of its group. */
+  /** Loads the distribution of a placement, or else that of its group. */
   load(placement: number, group: number): void {
     const place = this.places.get(placement) ?? this.places.get(group)
     if (place === undefined) {
@@ -58,6 +58,7 @@ export class PriceDensities {
     this.formShare = this.formShares[place]!
   }
 
+  /** The part of the win probability at a tick that the distribution adds. */
   below(tick: number): number {
     if (this.at < 0) return 0
     const bin = tick - this.first

@@ -1,9 +1,9 @@
 /**
- * Which weights a win curve is summed from, and how far each may be expected to lie from 0: prior variances, by key.
- * Slopes are logarithms, all else is on the logistic scale.
+ * The weights of the win curve: the keys that they belong to, and their prior means and variances. Slopes are logarithms; all
+ * others are on the logistic scale.
  */
 
-/** What a bid is known by; a weight belongs to one of them. The order is that of `keysOf` in features.ts. */
+/** The keys of a bid. Each weight belongs to the value of one key. `keysOf` in features.ts writes them in this order. */
 export const keyNames = [
   'all',
   'supplier',
@@ -29,10 +29,10 @@ export type Priors = Partial<Record<Key, number>>
 export const parameterNames = ['A', 'B', 'C', 'Q', 'T', 'F'] as const
 type Parameter = (typeof parameterNames)[number]
 export const parameterCount = parameterNames.length
-/** Prior means, in that order. */
+/** Prior means, in the order of `parameterNames`. */
 export const means = [2, 1.2, 2, 1.8, -2.5, -3]
 
-/** Before a fit has estimated them from the rows. */
+/** Prior variances by key, until a fit has estimated them from the rows. */
 export const priors: Record<Parameter, Priors> = {
   A: {
     all: 2,
@@ -55,8 +55,8 @@ export const priors: Record<Parameter, Priors> = {
 }
 
 /**
- * Of these, what steps between two fits may use, by parameter: a step sees one bid, and with wide priors takes whatever it
- * saw for a plateau or a slope.
+ * The share of the prior variance that steps between two fits use, by parameter. A step knows one bid only; with the whole
+ * variance it would explain every outcome by a plateau or a slope.
  */
 export const stepShares: Record<Parameter, number> = {
   A: 1,
@@ -67,7 +67,7 @@ export const stepShares: Record<Parameter, number> = {
   F: 1,
 }
 
-/** Others, prior variances by key: the usual ln in; share of second price. */
+/** Prior variances of the other weights by key: the usual ln in, and the share of wins that clear below the price sent. */
 export const usual: Priors = {
   all: 1,
   supplier: 0.3,
@@ -79,5 +79,5 @@ export const usual: Priors = {
   dsp: 0.1,
 }
 export const saving: Priors = { all: 0.05, supplier: 0.05 }
-/** Before anything cleared, of first-price and of second-price auctions. */
+/** Prior means of that share in first-price and in second-price auctions. */
 export const savingMeans = [0, 0.75] as const

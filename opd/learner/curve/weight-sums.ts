@@ -1,5 +1,4 @@
-/** The sums of a bid's weights: where its blocks lie, what they come to, and a step of them. */
-
+/** Finds the blocks of a bid's weights, adds the weights up, and collects them for a step. */
 import {
   blockFrom,
   blockHalf,
@@ -18,7 +17,7 @@ const priorMeans = Float64Array.of(...means, 0, ...savingMeans)
 export class WeightSums {
   readonly sums = new Float64Array(sumCount)
   private readonly weights: Weights
-  /** Where the loaded bid's block of a key begins; -1: it has no such key. And the keys that it has. */
+  /** By key, the slot at which the block of the loaded bid begins; -1: it has no such key. `present`: the keys that it has. */
   private readonly slots = new Int32Array(keyCount)
   private readonly present = new Int32Array(keyCount)
   private count = 0
@@ -42,27 +41,27 @@ export class WeightSums {
     this.count = count
   }
 
-  /** Adds them up. */
+  /** Adds up the weights, into `sums`. */
   add(): void {
     const { sums, slots, present, count } = this
-    const of = this.weights.means
+    const { means: weightMeans } = this.weights
     sums.set(priorMeans)
     for (let n = 0; n < count; n++) {
       const key = present[n]!
       const slot = slots[key]!
       const from = blockFrom[key]!
       const width = blockWidth[key]!
-      // Most blocks are of two weights.
+      // Most blocks have two weights.
       if (width === 2) {
-        sums[sumOf[from]!]! += of[slot]!
-        sums[sumOf[from + 1]!]! += of[slot + 1]!
+        sums[sumOf[from]!]! += weightMeans[slot]!
+        sums[sumOf[from + 1]!]! += weightMeans[slot + 1]!
         continue
       }
-      for (let at = 0; at < width; at++) sums[sumOf[from + at]!]! += of[slot + at]!
+      for (let at = 0; at < width; at++) sums[sumOf[from + at]!]! += weightMeans[slot + at]!
     }
   }
 
-  /** A step of the weights of one sum; their variance times g^2. */
+  /** Collects the weights of one sum for a step, with the derivative g. Returns their variance times g^2. */
   gather(sum: number, g: number, step: Step): number {
     const { slots } = this
     const places = placesOf[sum]!
@@ -77,7 +76,7 @@ export class WeightSums {
     return spread
   }
 
-  /** Adds all parameters to a step; the variance of what the curve says. */
+  /** Collects all parameters for a step. Returns the variance of the win probability. */
   gatherAll(gradient: Float64Array, step: Step): number {
     const { slots, present, count } = this
     let spread = 0

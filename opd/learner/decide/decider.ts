@@ -1,5 +1,6 @@
-/** The price of one bid: its own (holdout), a drawn one (explored), or the best by curve and multipliers. */
+/** Decides the price of one bid: its own price (holdout), a random one (explored), or the best by curve and multipliers. */
 
+import { hashText } from '../../shared/hash.ts'
 import type { SupplierState } from '../control/supplier-state.ts'
 import type { SupplierStates } from '../control/supplier-states.ts'
 import type { Curve } from '../curve/curve.ts'
@@ -7,62 +8,81 @@ import { keyAt } from '../curve/priors.ts'
 import { isPrice, OwnDecision } from '../exposure.ts'
 import { featureBytes, hasFloor, hashAt, supplierKey } from '../features.ts'
 import type { BidFacts, Decision, Policy } from '../types.ts'
-import { AuctionDraws, FeatureCache } from './feature-cache.ts'
-import { type Asked, PriceSearch } from './price-search.ts'
+import { FeatureCache } from './feature-cache.ts'
+import { type PriceQuery, PriceSearch } from './price-search.ts'
 
-/** Bids that go out below their own price before the first win; without one by then its own is better. */
+/** Number of bids that are sent at the lowest permitted price before the first win of a supplier. */
 const coldFor = 1000
-/** No lower factor is explored: little is won there, and nothing is chosen. */
+/** The lowest factor that is explored: below it little is won, and no price is chosen. */
 const exploredLeast = 0.5
-/** Explored prices near the chosen one lie within this share of it. */
+/** Explored prices near the best price differ from it by at most this share. */
 const nearBy = 0.2
-/** What theta is taken to change at least: the model may be wrong where it expects nothing. */
+/** Lower bounds of the change by a raised theta and of the variance of a win: the model may be wrong where it expects none. */
 const [leastApart, leastVariance] = [0.02, 0.02]
-/** If the policy has none: the default of the configuration. */
+/** Share of explored bids if the policy has none: the default of the configuration. */
 const usualExplore = 0.005
 
-/** A number within bounds; anything else is `otherwise`. */
+/** `value` if it is a number within the bounds, else `otherwise`. */
 export const sound = (value: number | undefined, low: number, high: number, otherwise: number) =>
   value !== undefined && value >= low && value <= high ? value : otherwise
 
+/** Share of auctions with a raised theta. */
+const raisedShare = 0.2
+
+/** The random draws of an auction, by a hash of its key: all bids of a response share them. */
+class AuctionDraws {
+  /** Uniform in [0, 1): the auction is in the holdout if it is below the holdout's share. */
+  holdout = 0
+  /** Whether theta is raised. */
+  raised = false
+  private key: string | null = null
+
+  load(key: string): void {
+    if (this.key === key) return
+    this.key = key
+    this.holdout = hashText(key, 0x27d4eb2f) / 2 ** 32
+    this.raised = hashText(key, 0x165667b1) < raisedShare * 2 ** 32
+  }
+}
+
 export class Decider {
   private readonly curve: Curve
-  private readonly controls: SupplierStates
-  private readonly chooser = new PriceSearch()
-  private readonly described = new FeatureCache()
+  private readonly suppliers: SupplierStates
+  private readonly search = new PriceSearch()
+  private readonly features = new FeatureCache()
   private readonly auction = new AuctionDraws()
-  private readonly asked: Asked = { inBa: 0, lowest: 0, reward: 0, other: 0, saving: 0 }
+  private readonly query: PriceQuery = { inBa: 0, lowest: 0, reward: 0, other: 0, saving: 0 }
 
-  constructor(curve: Curve, controls: SupplierStates) {
+  constructor(curve: Curve, suppliers: SupplierStates) {
     this.curve = curve
-    this.controls = controls
+    this.suppliers = suppliers
   }
 
-  /** `still`: no multiplier moves. */
+  /** `isFrozen`: the decision changes no multiplier. */
   decide(
     facts: BidFacts,
     policy: Policy,
     key: string,
     now: number,
     random: () => number,
-    still: boolean,
+    isFrozen: boolean,
   ): Decision {
-    const { described, auction, curve } = this
+    const { features, auction, curve } = this
     const { inBa, mode } = facts
     if (!isPrice(inBa)) return new OwnDecision(facts, new Uint8Array(featureBytes))
-    const bytes = described.load(facts, now > 0 ? now : 0)
+    const bytes = features.load(facts, now > 0 ? now : 0)
     const decision = new OwnDecision(facts, bytes)
-    curve.load(described.keys, Math.log(inBa), hasFloor(bytes))
+    curve.load(features.keys, Math.log(inBa), hasFloor(bytes))
     auction.load(key)
     const holdout = sound(policy.holdout, 0, 1, 0)
-    const held = holdout > 0 && auction.holdout < holdout
-    if (held) {
+    const isHoldout = holdout > 0 && auction.holdout < holdout
+    if (isHoldout) {
       decision.arm = 'holdout'
       decision.propensity = holdout
     }
     const floor = facts.floor > 0 ? facts.floor : 0
     if (floor >= inBa) return this.unchanged(decision)
-    const state = this.controls.of(supplierKey(hashAt(bytes, keyAt.supplier), mode === 'margin'))
+    const state = this.suppliers.of(supplierKey(hashAt(bytes, keyAt.supplier), mode === 'margin'))
     state.load(policy, mode, hashAt(bytes, keyAt.publisher), hashAt(bytes, keyAt.dsp))
     decision.raised = auction.raised
     const raise = decision.raised ? state.raising() : 1
@@ -71,8 +91,8 @@ export class Decider {
     decision.guard = state.guards.guard
     const least = Math.max(sound(policy.minFactor, 0, 1, 0), floor / inBa)
     const lowest = Math.max(floor, inBa * Math.max(least, state.guards.lowest(least)))
-    if (held) {
-      // The weight with which its win is compared with those of lower prices.
+    if (isHoldout) {
+      // For the weight with which its win is compared with those of lower prices.
       this.choose(decision, state, lowest)
       decision.outBa = inBa
       decision.factor = 1
@@ -85,7 +105,7 @@ export class Decider {
     this.choose(decision, state, lowest)
     if (explores) this.explore(decision, Math.max(least, exploredLeast), state.exploresNear, random)
     const { outBa: out, winIn, winOut, raised } = decision
-    if (!still) state.decided(policy, mode, { inBa, out, winIn, winOut, raised })
+    if (!isFrozen) state.decided(policy, mode, { inBa, out, winIn, winOut, raised })
     return decision
   }
 
@@ -94,7 +114,7 @@ export class Decider {
     return decision
   }
 
-  /** Uniform over the permitted factors, or (share `near`) over those near the chosen one: a mixture of two densities. */
+  /** The factor is uniform over the permitted ones, or (share `near`) over those near the best one: a mixture of two densities. */
   private explore(decision: OwnDecision, least: number, near: number, random: () => number): void {
     decision.arm = 'explored'
     const from = Math.max(least, decision.factor * (1 - nearBy))
@@ -109,13 +129,13 @@ export class Decider {
   }
 
   private choose(decision: OwnDecision, state: SupplierState, lowest: number): void {
-    const { curve, chooser, asked } = this
+    const { curve, search, query } = this
     const { inBa } = decision
     if (lowest >= inBa) {
       this.unchanged(decision)
       return
     }
-    // What is quite unknown is not left at its own price: it would never be known.
+    // Without this nothing would be learned of a new supplier: it would be sent at its own price for ever.
     if (state.guards.winsKnown === 0 && state.exposures < coldFor) {
       decision.winIn = curve.wins(inBa)
       decision.winOut = Math.min(decision.winIn, curve.wins(lowest))
@@ -123,20 +143,20 @@ export class Decider {
     } else {
       const extra = (state.theta - 1) * inBa + state.lambda
       const [usual, raised] = [inBa + extra, inBa + extra * state.raising()]
-      asked.inBa = inBa
-      asked.lowest = lowest
-      asked.reward = decision.raised ? raised : usual
-      asked.other = decision.raised ? usual : raised
-      asked.saving = curve.saving(decision.second)
-      decision.outBa = Math.max(lowest, chooser.best(curve, asked))
-      decision.winIn = chooser.winIn
-      decision.winOut = chooser.winOut
-      decision.weight = this.weigh(chooser.winBetween, chooser.winApart)
+      query.inBa = inBa
+      query.lowest = lowest
+      query.reward = decision.raised ? raised : usual
+      query.other = decision.raised ? usual : raised
+      query.saving = curve.saving(decision.second)
+      decision.outBa = Math.max(lowest, search.best(curve, query))
+      decision.winIn = search.winIn
+      decision.winOut = search.winOut
+      decision.weight = this.weigh(search.winBetween, search.winApart)
     }
     decision.factor = decision.outBa / inBa
   }
 
-  /** Of an auction in comparisons: what theta is expected to change over the variance of a win. */
+  /** The weight of an auction in comparisons: the change of W that theta is expected to make over the variance of a win. */
   weigh(chance: number, apart: number): number {
     return (apart + leastApart) / (chance * (1 - chance) + leastVariance)
   }

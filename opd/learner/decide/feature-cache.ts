@@ -1,10 +1,9 @@
 /**
- * The hashes and the keys of the bid that was described last. The bids of a response have equal features, and hashing
- * their texts again would take a third of a decision.
+ * The hashes and keys of the latest bid. The bids of a response have equal features, and hashing them again would take a third
+ * of a decision.
  */
-import { hashText } from '../../shared/hash.ts'
 import { keyCount } from '../curve/priors.ts'
-import { describe, featureBytes, keysOf, quarterOf, setFloor } from '../features.ts'
+import { featureBytes, keysOf, quarterOf, setFloor, writeFeatures } from '../features.ts'
 import type { BidFacts } from '../types.ts'
 
 const isAlike = (one: BidFacts, other: BidFacts) =>
@@ -26,13 +25,13 @@ export class FeatureCache {
   private facts: BidFacts | null = null
   private quarter = -1
 
-  /** Fresh bytes with the hashes of a bid; `keys` are those of the bid. */
+  /** Returns new bytes with the hashes of a bid, and sets `keys` to its keys. */
   load(facts: BidFacts, now: number): Uint8Array {
     const { bytes } = this
     const quarter = quarterOf(now)
     const isKnown = this.facts !== null && isAlike(this.facts, facts)
     if (!isKnown) {
-      describe(facts, bytes)
+      writeFeatures(facts, bytes)
       // The caller may change its object for the next bid.
       this.facts = { ...facts }
     } else setFloor(bytes, facts)
@@ -41,24 +40,5 @@ export class FeatureCache {
       keysOf(bytes, now, this.keys)
     }
     return bytes.slice()
-  }
-}
-
-/** Of the auctions, with theta raised. */
-const raisedShare = 0.2
-
-/** What is drawn by the key of an auction: the bids of a response share it. */
-export class AuctionDraws {
-  /** Uniform in [0, 1). */
-  holdout = 0
-  /** Whether theta is raised: one of five auctions. */
-  raised = false
-  private key: string | null = null
-
-  load(key: string): void {
-    if (this.key === key) return
-    this.key = key
-    this.holdout = hashText(key, 0x27d4eb2f) / 2 ** 32
-    this.raised = hashText(key, 0x165667b1) < raisedShare * 2 ** 32
   }
 }

@@ -1,11 +1,11 @@
 /**
- * The prices that are tried, the same for every bid: decades of 184 steps of 1.26 %, each step stood for by the roundest
- * number in it. Spikes of real markets lie on round numbers, and a mass is won by the very price, not by a little less.
+ * The grid of prices, the same for every bid: each decade has 184 steps of 1.26 %, and each step has its roundest number as its
+ * price. Competitors bid round numbers, and a price slightly below such a number loses all of those bids.
  */
 const decade = 184
-/** Fine steps a coarse one has: 5.1 %. */
+/** Fine steps of a coarse step, which is 5.1 %. */
 export const coarse = 4
-/** Ticks are counted from here, so that none is negative: prices are above 1e-9 CPM. */
+/** The exponent of the first decade. Prices are above 1e-9 CPM, so no tick is negative. */
 const lowestDecade = -12
 
 const sizes = [5, 2.5, 1, 0.5, 0.25, 0.1, 0.05, 0.025, 0.01, 0.005]
@@ -22,7 +22,7 @@ function roundest(low: number, high: number): number {
 const tens = Float64Array.from({ length: 24 }, (_each, n) => 10 ** (n + lowestDecade))
 
 const perLn = decade / Math.LN10
-/** The fine tick that a price lies in, from its logarithm; a price that was rounded on its way stays in its own. */
+/** The fine tick of a price, given as a logarithm. The tolerance keeps a price that was rounded in its tick. */
 export const tickOf = (lnPrice: number): number => {
   const tick = Math.floor(lnPrice * perLn + 1e-6) - lowestDecade * decade
   return tick > 0 ? tick : 0
@@ -31,7 +31,7 @@ export const tickOf = (lnPrice: number): number => {
 /** ln of the price at which a fine tick begins. */
 export const lnOf = (tick: number): number => (tick + lowestDecade * decade) * (Math.LN10 / decade)
 
-/** Prices by tick: tables, a look-up is all that a price costs. */
+/** Tables by tick. */
 export interface Grid {
   /** CPM, and its logarithm. */
   price: Float64Array
@@ -40,7 +40,7 @@ export interface Grid {
   fine: Int32Array
 }
 
-/** The same in every decade but for its power of ten. */
+/** Every decade has the same steps, times its power of ten. */
 function gridOf(steps: number): Grid {
   const mantissas = Float64Array.from({ length: steps }, (_each, n) =>
     roundest(10 ** (n / steps), 10 ** ((n + 1) / steps)),

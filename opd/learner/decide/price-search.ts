@@ -1,32 +1,32 @@
 /**
- * The price: argmax over p of (theta in + lambda - p) W(p) + s J(p), J the integral of W from the lowest price to p: where the
- * second price is paid (a share s of wins), what lies below the border is saved anyway. Coarse grid first, every 5 %, then the
- * fine steps about its two best. W is made monotone from below.
+ * Searches the best price: argmax over p of (theta in + lambda - p) W(p) + s J(p). J is the integral of W from the lowest price
+ * to p, and s the share of wins that pay the second price: they save what is below the price sent in any case. The coarse grid
+ * is searched first (steps of 5 %), then the fine steps around its two best prices. W is made monotone from below.
  */
 import type { Curve } from '../curve/curve.ts'
 import { coarse, coarseGrid, fineGrid } from './price-grid.ts'
 
-/** More coarse steps than this below in are not tried: that is a factor of .05. */
+/** Coarse steps that are searched at most, down to a factor of .05. */
 const most = 60
-/** Below this share of in every other coarse step is tried, and below that every fourth. */
+/** Below the first factor every second coarse step is searched, below the second every fourth. */
 const [far, farther] = [0.4, 0.16]
-/** A price nearer to in than this saves nothing. */
+/** A price above this factor saves nothing. */
 const nearIn = 1 - 1e-4
 const room = most + 2
-/** Steps from one knot to the next; between two of them is looked where the best may lie. */
+/** Coarse steps between two knots. The steps between them are computed only where the best price may be. */
 const stride = 4
 const unknown = -1
-/** Fine steps are looked at within the best coarse one, and so many on either side. */
+/** Fine steps that are searched on either side of the best coarse step. */
 const beside = 2
 const roomFine = coarse + 2 * beside
-/** So near to the best the second best is looked at closely as well. */
+/** The second best coarse step is refined as well if its value is above this share of the best. */
 const close = 0.96
 
-export interface Asked {
+export interface PriceQuery {
   inBa: number
-  /** The lowest price that may be asked, below inBa. */
+  /** The lowest permitted price, below inBa. */
   lowest: number
-  /** theta in + lambda; and where theta is raised if it is not, or the other way round. */
+  /** theta in + lambda, for this auction; `other`: with a raised theta if it is the usual one here, and the reverse. */
   reward: number
   other: number
   /** Share of wins that pay the second price. */
@@ -34,10 +34,10 @@ export interface Asked {
 }
 
 export class PriceSearch {
-  /** Chances at the price chosen and at in, after `best`. */
+  /** Win probabilities at the best price and at in, after `best`. */
   winOut = 0
   winIn = 0
-  /** And on the coarse grid at the best prices of both rewards: their mean and their distance. */
+  /** Mean and distance of the win probabilities at the best coarse prices of both rewards. */
   winBetween = 0
   winApart = 0
   private readonly prices = new Float64Array(room)
@@ -45,30 +45,30 @@ export class PriceSearch {
   private readonly chances = new Float64Array(room)
   private readonly saved = new Float64Array(room)
   private count = 0
-  /** Fine steps about the best, and their chances. */
+  /** The fine steps of `refine`, and their win probabilities. */
   private readonly fine = new Int32Array(roomFine)
   private readonly found = new Float64Array(roomFine)
-  private asked: Asked = { inBa: 1, lowest: 1, reward: 1, other: 1, saving: 0 }
+  private query: PriceQuery = { inBa: 1, lowest: 1, reward: 1, other: 1, saving: 0 }
   private price = 0
   private worth = 0
 
-  /** `curve` has the bid loaded. */
-  best(curve: Curve, asked: Asked): number {
-    const { inBa, lowest, saving } = asked
-    this.asked = asked
+  /** The best price for the bid that is loaded in `curve`. */
+  best(curve: Curve, query: PriceQuery): number {
+    const { inBa, lowest, saving } = query
+    this.query = query
     const from = Math.max(lowest, inBa * 0.05)
-    this.lay(curve, from, inBa)
+    this.layGrid(curve, from, inBa)
     const { chances, count, ticks } = this
     const last = count - 1
     if (saving > 0) curve.sweep(coarseGrid, ticks, chances, 1, last - 1, 1)
-    else this.look(curve, last)
-    this.gather()
+    else this.computeCoarse(curve, last)
+    this.compact()
     this.worth = Number.NEGATIVE_INFINITY
     return this.pick(curve)
   }
 
-  /** The coarse grid from the lowest price to in; only at its ends something is known. */
-  private lay(curve: Curve, from: number, inBa: number): void {
+  /** Sets up the coarse grid from the lowest price to in. Win probabilities are computed at its ends only. */
+  private layGrid(curve: Curve, from: number, inBa: number): void {
     const { prices, ticks, chances } = this
     const { price: priceOf } = coarseGrid
     prices[0] = from
@@ -80,7 +80,7 @@ export class PriceSearch {
     ticks[0] = lowest
     for (let tick = lowest; tick <= highest; tick++) {
       const price = priceOf[tick]!
-      // Far below in fewer steps are enough: little is won there, and the best is refined anyway.
+      // Little is won far below in, and the best step is refined anyway, so fewer steps are enough.
       if (price < inBa * far && (tick & (price < inBa * farther ? 3 : 1)) !== 0) continue
       if (!(price > from && price < inBa * nearIn && count < room - 1)) continue
       prices[count] = price
@@ -94,12 +94,12 @@ export class PriceSearch {
   }
 
   /**
-   * Knots first, then what lies between two of them where the lower one's price and the upper one's chance beat the best, by
-   * either reward: whether theta is raised changes nothing of what is looked at.
+   * Computes the knots, then the steps between two knots if the price of the lower one and the probability of the upper one
+   * together beat the best, by either reward: the same steps are computed whether theta is raised or not.
    */
-  private look(curve: Curve, last: number): void {
+  private computeCoarse(curve: Curve, last: number): void {
     const { prices, chances, ticks } = this
-    const { reward, other } = this.asked
+    const { reward, other } = this.query
     curve.sweep(coarseGrid, ticks, chances, stride, last - 1, stride)
     let best = 0
     let otherBest = 0
@@ -123,8 +123,8 @@ export class PriceSearch {
     }
   }
 
-  /** Keeps what was looked at, made monotone. */
-  private gather(): void {
+  /** Keeps the steps that were computed, made monotone. */
+  private compact(): void {
     const { prices, chances, saved, ticks } = this
     let count = 1
     for (let n = 1; n < this.count; n++) {
@@ -149,7 +149,7 @@ export class PriceSearch {
     let [first, second] = [last, -1]
     let [firstWorth, secondWorth] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY]
     let [otherWorth, otherChance] = [Number.NEGATIVE_INFINITY, 0]
-    const further = this.asked.other - this.asked.reward
+    const further = this.query.other - this.query.reward
     for (let n = last; n >= 0; n--) {
       const worth = this.valued(n, prices[n]!, chances[n]!)
       const there = worth + further * chances[n]!
@@ -174,9 +174,9 @@ export class PriceSearch {
     return this.price
   }
 
-  /** Values a price that lies at or above coarse step `n`, and keeps the best. */
+  /** The value of a price at or above coarse step `n`. Keeps the best price. */
   private valued(n: number, price: number, chance: number): number {
-    const { saving, reward } = this.asked
+    const { saving, reward } = this.query
     let worth = (reward - price) * chance
     if (saving > 0)
       worth +=
@@ -189,7 +189,7 @@ export class PriceSearch {
     return worth
   }
 
-  /** The fine steps about a coarse one. */
+  /** Values the fine steps around a coarse one. */
   private refine(curve: Curve, about: number): void {
     const { prices, chances, fine, found } = this
     const low = Math.max(0, about - 1)

@@ -1,33 +1,33 @@
 /**
- * The distribution of the lowest winning price, by expectation-maximisation: a row shows that it lies below the price sent
- * (won) or above (lost).
+ * Fits the distribution of the lowest winning price by expectation-maximisation. A row shows that this price is at most the price
+ * sent (won), or above it (lost).
  *
- *   group      a share of the parametric form, the rest a distribution of all rows of its sparse placements
- *   placement  a Dirichlet whose prior mean is the form, or the curve of its group if it is sparse
+ *   group      a share of the parametric form, and a distribution of the rows of all sparse placements of the group
+ *   placement  a Dirichlet distribution whose prior mean is the form; of a sparse placement, the curve of its group
  *
- * A placement without a distribution of its own has that of its group.
+ * A placement without a distribution of its own uses that of its group.
  */
 import { binCount, type Densities, placementsMost } from '../curve/price-density.ts'
 import type { Form } from './form.ts'
 import { estimate, type Place, placesOf, type Uses } from './places.ts'
 import type { Rows } from './rows.ts'
 
-/** A placement of fewer rows is sparse. */
+/** A placement with fewer rows is sparse. */
 const sparseBelow = 100
-/** Rows that the prior of a group's distribution counts as much as. */
+/** The prior of a group's distribution counts as much as so many rows. */
 const groupStrength = 20
 const groupsMost = 256
-/** Of expectation-maximisation. Masses sharpen slowly. */
+/** Rounds of expectation-maximisation, which converges slowly. */
 const rounds = 300
-/** Rows of a placement, and of a group, whose forms make up the mean of its prior. */
+/** The prior mean is the mean form of so many rows of a placement, and of a group. */
 const [sampled, sampledOfGroup] = [24, 200]
 
-/** By supplier: the form's share in a group, and how many rows the prior of a placement counts as much as. */
+/** By supplier: the share of the form in a group, and the number of rows that the prior of a placement counts as much as. */
 export interface Strengths {
   formShares: Map<number, number>
   rows: Map<number, number>
 }
-/** `formShare` of the form, and the rest: cumulative from the tick `first`. */
+/** A curve: `formShare` times the form, plus a distribution, cumulative from the tick `first`. */
 export interface Mixture {
   first: number
   formShare: number
@@ -53,7 +53,7 @@ export function layersOf(rows: Rows, form: Form): Layers {
   }
 }
 
-/** A group's curve with this share of the form. */
+/** The curve of a group with a given share of the form. */
 export function groupCurve(
   rows: Rows,
   group: Place,
@@ -69,7 +69,7 @@ export function groupCurve(
   return { first: group.first, formShare, cumulative }
 }
 
-/** The curves of groups that are not the form alone, by key; they become the means of the priors of sparse placements. */
+/** The curves of groups by key, except those of the form alone. Sets them as the prior means of sparse placements. */
 export function groupCurves(
   rows: Rows,
   { groups, places }: Layers,
@@ -92,11 +92,11 @@ export function groupCurves(
   return found
 }
 
-/** The curve that the prior of a placement has for a mean; undefined: the form. */
+/** The curve of the group that is the prior mean of a placement; undefined: the prior mean is the form. */
 export const curveOfGroup = (rows: Rows, place: Place, curves: Map<number, Mixture>) =>
   place.rows.length < sparseBelow ? curves.get(rows.group[place.rows[0]!]!) : undefined
 
-/** A placement's curve, with a prior that counts as much as `strength` rows. */
+/** The curve of a placement. Its prior counts as much as `strength` rows. */
 function placeCurve(
   rows: Rows,
   place: Place,

@@ -1,4 +1,4 @@
-/** The parametric form of the curve, fitted to settled rows jointly: the most probable weights under Gaussian priors. */
+/** The parametric form of the curve, fitted jointly to settled rows: the most probable weights under Gaussian priors. */
 import { pA, pB, pC, pF, pQ, pT, WinForm } from '../curve/form.ts'
 import { means, parameterCount } from '../curve/priors.ts'
 import { minimize } from './lbfgs.ts'
@@ -6,17 +6,18 @@ import { formPlaces, type Observations, type Rows, scaleOf } from './rows.ts'
 
 const width = formPlaces.length
 const sumAt = Uint8Array.from(formPlaces, ({ sum }) => sum)
-/** Of each change by a calibration: as sure as of the sums themselves before anything was fitted. */
+/** Prior precision of each change by a calibration, as large as that of the sums before a fit. */
 const calibrationPrecision = 5
 const logistic = (x: number) => 1 / (1 + Math.exp(-x))
 
-/** A row's curve under the weights `x`, read by `loadRow`. */
+/** The curves of rows by the weights `x`. `loadRow` loads the curve of one row. */
 export class Form {
   readonly x: Float64Array
-  /** What ln in is above its usual value, by row. */
+  /** By row, ln in less its usual value. */
   readonly residual: Float64Array
+  /** By weight, 1 over its variance. */
   readonly precision: Float64Array
-  /** How much a row counts. */
+  /** By row, its weight in the fit. */
   weight: Float64Array
   private readonly rows: Rows
   private readonly sums = new Float64Array(parameterCount)
@@ -36,10 +37,11 @@ export class Form {
     sums.set(means)
     for (let place = 0, at = row * width; place < width; place++, at++)
       sums[sumAt[place]!]! += x[rows.form[at]!]!
-    this.settle(row)
+    this.setCurve(row)
   }
 
-  private settle(row: number): void {
+  /** Computes the curve of a row from the sums. */
+  private setCurve(row: number): void {
     const { rows, sums, form } = this
     const f = rows.floored[row] === 1 ? logistic(sums[pF]!) : 0
     form.set(logistic(sums[pQ]!), logistic(sums[pT]!), f, sums[pB]!)
@@ -52,14 +54,14 @@ export class Form {
     return q * (l + (1 - l) * logistic(slope * lnPrice + this.offset))
   }
 
-  /** The same, never quite 0 or 1, and the derivatives by the six sums. */
+  /** W0 of the loaded row, bounded away from 0 and 1, and its derivatives by the six sums. */
   private derive(row: number, lnPrice: number): number {
     const { form, rows, residual } = this
     const s = logistic(form.slope * lnPrice + this.offset)
     return form.derive(s, lnPrice - rows.lnIn[row]!, residual[row]!)
   }
 
-  /** `pinned`: weights that stay as they are. */
+  /** Fits `x`. `pinned`: weights that do not change. */
   fit(
     observed: Observations,
     priors: Float32Array,
@@ -85,8 +87,8 @@ export class Form {
   }
 
   /**
-   * What minimises the loss of rows over changes of the shared sums: of B, Q, T and A, and a factor of
-   * the row's own part of A and C. The rows are not those that the weights were fitted to.
+   * The changes of the shared sums B, Q, T and A, and of the factor of a row's own part of A and C, that minimise the loss. The
+   * rows are not those that the weights were fitted to.
    */
   calibrate({ row, lnPrice, won }: Observations): Float64Array {
     const { sums } = this
@@ -108,7 +110,7 @@ export class Form {
           sums[pQ]! += q!
           sums[pT]! += t!
           sums[pA]! += a! + factor! * own
-          this.settle(at)
+          this.setCurve(at)
           const w = this.derive(at, lnPrice[n]!)
           value -= weight * Math.log(won[n] === 1 ? w : 1 - w)
           const by = (weight * (w - won[n]!)) / (w * (1 - w))
@@ -131,7 +133,7 @@ export class Form {
     return change
   }
 
-  /** Minus the log posterior. */
+  /** Minus the logarithm of the posterior, and its gradient into `into`. */
   private posterior(
     { row, lnPrice, won }: Observations,
     prior: Float64Array,
@@ -165,7 +167,7 @@ export class Form {
     return value
   }
 
-  /** Expected information on each weight by itself. */
+  /** Sets `precision` to the expected (Fisher) information of each weight. */
   private fisher({ row, lnPrice }: Observations, prior: Float64Array, isForm: Uint8Array): void {
     const { rows, precision } = this
     const { gradient } = this.form

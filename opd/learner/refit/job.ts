@@ -1,7 +1,7 @@
 /**
- * What goes to a refit and what comes back, as bytes. Each part begins at a multiple of 4.
+ * The job of a refit and its result, as bytes. Each part begins at a multiple of 4.
  *
- *   job     magic  rows  noticeTimeout  now  length of the result before  | features | outcome | least | result before
+ *   job     magic  rows  noticeTimeout  now  length of the last result  | features | outcome | least | last result
  *   result  magic  weights  placements  families | slots | means | variances | priors | keys | firsts | shares | cumulative
  */
 import { binCount, type Densities } from '../curve/price-density.ts'
@@ -14,9 +14,11 @@ const [jobHead, resultHead] = [32, 16]
 const alignment = 4
 
 export interface Job extends RowArrays {
-  /** Milliseconds; a row without a win that is younger may still be won. */
+  /** Milliseconds since the epoch. */
   now: number
+  /** Milliseconds. A younger bid without a win may still win. */
   noticeTimeout: number
+  /** The result of the last refit; empty: there is none. */
   before: Uint8Array
 }
 
@@ -24,7 +26,7 @@ interface Fitted extends Densities {
   slots: Uint32Array
   means: Float32Array
   variances: Float32Array
-  /** Prior variances by family, as estimated. */
+  /** Prior variances by family, estimated from the rows. */
   priors: Float32Array
 }
 
@@ -48,7 +50,7 @@ function writeJob({ features, outcome, least, now, noticeTimeout, before }: Job)
 export function readJob(bytes: Uint8Array): Job {
   const view = viewOf(bytes)
   if (bytes.length < jobHead || view.getUint32(0) !== jobMagic)
-    throw new RangeError('no job of a refit')
+    throw new RangeError('not a job of a refit')
   const rows = view.getUint32(4)
   const take = reader(bytes, jobHead, alignment)
   return {
@@ -76,7 +78,7 @@ export function writeFitted(fitted: Fitted): Uint8Array {
 export const isRefit = (bytes: Uint8Array): boolean =>
   bytes.length >= resultHead && viewOf(bytes).getUint32(0) === resultMagic
 
-/** null: damaged, or something else. */
+/** null: damaged, or not a result of a refit. */
 export function readFitted(bytes: Uint8Array): Fitted | null {
   if (!isRefit(bytes)) return null
   const view = viewOf(bytes)
@@ -96,22 +98,26 @@ export function readFitted(bytes: Uint8Array): Fitted | null {
   }
 }
 
-/** Rows before the first fit; rows that settled since the last, as a share of all, and at most; milliseconds since. */
+/**
+ * A refit is due after `interval` milliseconds, if `newRows` more rows settled since the last one, or a share `growth` of all
+ * rows. The first needs `fewest` rows.
+ */
 const fewest = 400
 const [growth, newRows, interval] = [0.2, 4000, 60_000]
 
-/** When a refit is due. */
+/** Decides when a refit is due. */
 export class RefitSchedule {
+  /** Rows that had settled at the last refit. */
   private rows = 0
   private at = Number.NEGATIVE_INFINITY
 
-  /** Another node made the last fit, of so many rows. */
+  /** Another node made the last refit, of so many rows. */
   fitted(rows: number, now: number): void {
     this.rows = rows
     this.at = now
   }
 
-  /** The rows to fit again, with the result of the fit before; null: not now. */
+  /** The job, with the last result; null: no refit is due. */
   job(
     settled: SettledRows,
     now: number,

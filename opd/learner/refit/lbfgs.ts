@@ -13,7 +13,7 @@ const dot = (a: Float64Array, b: Float64Array) => {
   return sum
 }
 
-/** Moves `x` to a minimum, by at most `evaluations`; `scale`: about the inverse of the second derivatives. */
+/** Changes `x` to a minimum by at most `evaluations` calls. `scale`: approximate inverses of the second derivatives. */
 export function minimize(
   objective: Objective,
   x: Float64Array,

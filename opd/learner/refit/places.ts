@@ -1,12 +1,12 @@
-/** Rows of a placement, or of a group of placements, and the distribution of their lowest winning price. */
+/** The rows of a placement or of a group of placements, and the distribution of their lowest winning price. */
 import { binCount } from '../curve/price-density.ts'
 import { fineGrid, lnOf, tickOf } from '../decide/price-grid.ts'
 import type { Form } from './form.ts'
 import type { Rows } from './rows.ts'
 
-/** Rows of the smallest. */
+/** A placement or group with fewer rows has no distribution. */
 const fewest = 30
-/** The least mass of a bin, and of all above it. */
+/** Lower bound of the mass of a bin, and of the mass above it. */
 const leastMass = 1e-9
 
 export interface Place {
@@ -15,13 +15,13 @@ export interface Place {
   rows: number[]
   /** The tick of the first bin. */
   first: number
-  /** Mean of the prior by bin, cumulative; the last bin holds all above. At first the form's mean. */
+  /** Prior mean by bin, cumulative; the last bin contains all higher prices. Initially the mean of the form. */
   base: Float64Array
 }
-/** Which rows are used. */
+/** Whether a row is used. */
 export type Uses = (row: number) => boolean
 
-/** By traffic, each with the range of its prices. `keys` by row, 0: none; the form's mean is that of `sampled` rows. */
+/** Placements or groups, those with the most rows first. `keys`: by row, 0: none. `sampled`: rows of which the mean form is taken. */
 export function placesOf(
   rows: Rows,
   form: Form,
@@ -53,7 +53,7 @@ export function placesOf(
 export const binOf = ({ first }: Place, lnPrice: number) =>
   Math.max(0, Math.min(binCount - 1, tickOf(lnPrice) - first))
 
-/** The first bin whose price of the grid wins where `lnLeast` is the lowest winning price; `binCount`: none does. */
+/** The first bin whose price of the grid is not below the lowest winning price; `binCount`: no bin. */
 function exactBin({ first }: Place, lnLeast: number): number {
   const tick = tickOf(lnLeast)
   const wins = fineGrid.ln[tick]! < lnLeast - 1e-6 ? tick + 1 : tick
@@ -61,8 +61,8 @@ function exactBin({ first }: Place, lnLeast: number): number {
 }
 
 /**
- * Expectation-maximisation: expected rows by bin, cumulative and without those of the prior, which counts as much as
- * `strength` rows; and the number of rows.
+ * Expectation-maximisation. `below`: the expected number of rows by bin, cumulative, without the prior, which counts as much as
+ * `strength` rows. `total`: the weight of all rows.
  */
 export function estimate(
   rows: Rows,
@@ -93,7 +93,7 @@ export function estimate(
   const counts = new Float64Array(binCount + 1)
   const above = new Float64Array(binCount + 1)
   for (let round = 0; round < rounds; round++) {
-    // Of a win at a bin or above, and of a loss below: shares that each unit of mass takes.
+    // Distributes each win over the bins up to its own, and each loss over the bins above its own, by their mass.
     let sum = 0
     let below = 0
     for (let bin = 0; bin < binCount; bin++) {

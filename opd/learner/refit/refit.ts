@@ -1,5 +1,5 @@
 /**
- * The joint fit of a window of settled rows: the parametric form by all keys, then the distribution of prices by placement.
+ * The joint fit of a window of settled rows: the parametric form over all keys, then the distribution of prices by placement.
  * Pure: bytes in, bytes out.
  */
 import { fitDensities, type Strengths } from './density.ts'
@@ -19,15 +19,15 @@ import {
 } from './rows.ts'
 import { chosenStrengths } from './strengths.ts'
 
-/** Rows by which the weight of a row is halved. */
+/** Number of later rows after which the weight of a row is halved. */
 const halfLife = 60_000
-/** Evaluations of a fit that begins at the result before, and of one that begins at nothing. */
+/** Evaluations of a fit that starts from the last result, and of one that starts from zero. */
 const [warm, cold] = [16, 40]
-/** Of a fit to half of the rows; it begins at nothing, since the result before knows all rows. */
+/** Evaluations of a fit to half of the rows. It starts from zero, because the last result was fitted to all rows. */
 const crossFit = 30
-/** Values of a family by which its prior variance counts against what was found. */
+/** The first prior variance of a family counts as much as so many values in its estimate. */
 const priorCount = 30
-/** A prior variance stays within these of the first. */
+/** Bounds of an estimated prior variance, as multiples of the first. */
 const [narrowest, widest] = [0.02, 20]
 
 export function refit(bytes: Uint8Array): Uint8Array {
@@ -59,9 +59,9 @@ export function refit(bytes: Uint8Array): Uint8Array {
 }
 
 /**
- * The shared sums B, Q and T, from rows that the other weights were not fitted to. Fitted together with thousands of weights
- * they would be too steep: a row helps its own weights to agree with it (Neyman and Scott 1948). Sets them, and returns
- * which they are. The same rows decide how much the form counts beside the distributions of prices.
+ * Estimates the shared sums B, Q and T from rows that the other weights were not fitted to. Fitted together with thousands of
+ * weights they would be too steep, because each row helps its own weights to agree with it (Neyman and Scott 1948). Sets the
+ * three weights, and returns their places. The same rows determine the strengths of the distributions of prices.
  */
 function calibrated(
   rows: Rows,
@@ -96,7 +96,7 @@ function calibrated(
   return { shared, strengths }
 }
 
-/** ln in less its usual value: ridge regression over the keys. */
+/** Fits the usual value of ln in by ridge regression over the keys, and sets the residuals. */
 function fitUsual(rows: Rows, form: Form, priors: Float32Array): void {
   const { x, residual, weight, precision } = form
   const size = usualPlaces.length
@@ -141,7 +141,7 @@ function fitUsual(rows: Rows, form: Form, priors: Float32Array): void {
   for (let row = 0; row < rows.count; row++) residual[row] = left(x, row)
 }
 
-/** Prior variances by family, from what was found (empirical Bayes). */
+/** Prior variances by family, estimated from the weights (empirical Bayes). */
 function estimatedPriors(rows: Rows, form: Form): Float32Array {
   const counts = new Float64Array(families)
   const squares = new Float64Array(families)

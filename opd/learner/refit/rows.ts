@@ -1,4 +1,4 @@
-/** Settled rows as a fit needs them: prices, outcomes and, for every weight of a row, where it is among those fitted. */
+/** Settled rows in the form that a fit needs: prices, outcomes, and the place of each weight of a row among the fitted weights. */
 import { blockFrom, blockMask, blocks, priorOf, sumOf, usualSum } from '../curve/layout.ts'
 import { groupOf } from '../curve/price-density.ts'
 import { keyAt, keyCount, parameterCount, parameterNames, stepShares } from '../curve/priors.ts'
@@ -8,7 +8,7 @@ import { featureBytes, hasFloor, keysOf } from '../features.ts'
 import type { Job } from './job.ts'
 import { outcomes } from './settled-rows.ts'
 
-/** Weights of a row, by place: the key, the sum, and the family (place among all blocks) that its prior belongs to. */
+/** The weights of a row: the key, the sum, the place in the block, and the family (place among all blocks), which has one prior. */
 const places = blocks.flatMap(({ sums }, key) =>
   sums.flatMap((sum, at) =>
     sum <= usualSum ? [{ key, sum, at, family: blockFrom[key]! + at }] : [],
@@ -17,7 +17,7 @@ const places = blocks.flatMap(({ sums }, key) =>
 export const formPlaces = places.filter(({ sum }) => sum < parameterCount)
 export const usualPlaces = places.filter(({ sum }) => sum === usualSum)
 export const families = sumOf.length
-/** Prior variances of a fit: without what steps leave out of them. */
+/** Prior variances of a fit by family: the whole ones, of which steps use a share. */
 export const familyPriors = Float32Array.from(priorOf, (prior, family) => {
   const name = parameterNames[sumOf[family]!]
   return name === undefined ? prior : prior / stepShares[name]
@@ -28,24 +28,24 @@ const emptyRows = (most: number) => ({
   lnIn: new Float64Array(most),
   lnPrice: new Float64Array(most),
   won: new Uint8Array(most),
-  /** The lowest winning price, its logarithm; NaN: not known. */
+  /** Logarithm of the lowest winning price; NaN: not known. */
   lnLeast: new Float64Array(most),
   weight: new Float64Array(most),
   floored: new Uint8Array(most),
   supplier: new Uint32Array(most),
   placement: new Uint32Array(most),
-  /** Of placements that share a distribution of prices: `groupOf`. */
+  /** The group of the placement: `groupOf`. */
   group: new Uint32Array(most),
-  /** By row and place, of `formPlaces` and `usualPlaces`: the weight fitted, 0 where the row has none. */
+  /** By row and place (of `formPlaces`, `usualPlaces`): the number of the fitted weight; 0: the row has none. */
   form: new Int32Array(most * formPlaces.length),
   usual: new Int32Array(most * usualPlaces.length),
-  /** Of the weights fitted, from 1: the slot and the family. */
+  /** By fitted weight, from 1: its slot and its family. */
   slots: [0],
   family: [0],
 })
 export type Rows = ReturnType<typeof emptyRows>
 
-/** `halfLife`: rows by which the weight of a row is halved. */
+/** `halfLife`: number of later rows after which the weight of a row is halved. */
 export function rowsOf(job: Job, halfLife: number): Rows {
   const most = job.outcome.length
   const rows = emptyRows(most)
@@ -90,7 +90,7 @@ export function rowsOf(job: Job, halfLife: number): Rows {
   return rows
 }
 
-/** Prior variances of the weights fitted. */
+/** Prior variances of the fitted weights. */
 export const scaleOf = (rows: Rows, priors: Float32Array) =>
   Float64Array.from(rows.family, (family, n) => (n === 0 ? 1 : priors[family]!))
 
@@ -102,8 +102,8 @@ export interface Observations {
 }
 
 /**
- * The sent price of every row. Of suppliers whose notices have the lowest winning price also the bid's own price and one in
- * between: a win would have won there as well, and for a loss it is known.
+ * The price sent of every row. If a supplier's notices have the lowest winning price, also the bid's own price and one between
+ * both: a won bid would have won there as well, and for a lost bid it is known.
  */
 export function observationsOf(rows: Rows): Observations {
   const row: number[] = []

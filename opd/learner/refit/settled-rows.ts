@@ -1,5 +1,5 @@
 /**
- * The window of settled bids that the curve is fitted to: their features and what became of them.
+ * The window of settled bids that the curve is fitted to: their features and outcomes.
  *
  *   rows     [ 51 bytes | 51 bytes | … ]      a ring of the last 65,536
  *   outcome  [ lost | won | void | … ]
@@ -12,11 +12,11 @@ import { featureBytes, featureHash, hasFeatures } from '../features.ts'
 
 export const windowRows = 65_536
 const none = -1
-/** Copied in one go. */
+/** Rows of one slice of copying. */
 const sliceRows = 8192
-/** `void`: a win that may not train came for it. */
+/** `void`: a win came that must not train the model. */
 export const outcomes = { lost: 0, won: 1, void: 2 } as const
-/** Wins that are kept until their exposure comes: another node is still to send it. */
+/** Wins that are kept until another node sends their exposure. */
 const earlyMost = 8192
 
 /** Settled rows, oldest first. */
@@ -28,24 +28,24 @@ export interface RowArrays {
 }
 
 const chainOf = (bytes: Uint8Array, from = 0) => featureHash(bytes, from) % windowRows
-/** 53 bits. */
+/** Identifies an exposure by 53 bits. */
 const nameOf = (bytes: Uint8Array) =>
   featureHash(bytes) * 2 ** 21 + (featureHash(bytes, 0, 0x27d4eb2f) >>> 11)
 
 export class SettledRows {
   size = 0
-  /** Rows ever. */
+  /** Number of rows ever. */
   settled = 0
   private readonly rows = new Uint8Array(windowRows * featureBytes)
   private readonly outcome = new Uint8Array(windowRows)
   private readonly least = new Float32Array(windowRows)
   private readonly heads = new Int32Array(windowRows).fill(none)
   private readonly next = new Int32Array(windowRows).fill(none)
-  /** Lowest winning prices of early wins, by name. */
+  /** Wins that came before their exposure: the lowest winning price by name. */
   private readonly early = new Map<number, number>()
   private at = 0
 
-  /** An exposure that settled, as lost for now. */
+  /** Adds an exposure that settled, as lost for now. */
   add(features: Uint8Array): void {
     const { rows, heads, at } = this
     const from = at * featureBytes
@@ -72,8 +72,8 @@ export class SettledRows {
     else next[before] = next[row]!
   }
 
-  /** What became of an exposure: one that is in the window, or a win of one that is still to come. */
-  became(outcome: keyof typeof outcomes, features: Uint8Array, least = 0): void {
+  /** Sets the outcome of an exposure in the window. A win may also be of an exposure that is still to come. */
+  setOutcome(outcome: keyof typeof outcomes, features: Uint8Array, least = 0): void {
     const { rows, next, early } = this
     for (let row = this.heads[chainOf(features)]!; row !== none; row = next[row]!) {
       if (!hasFeatures(rows, row * featureBytes, features)) continue
@@ -90,7 +90,7 @@ export class SettledRows {
     return drained(this.copying())
   }
 
-  /** The same in slices; rows that are new in between may replace the oldest. */
+  /** A copy in slices. Rows that are added between slices may replace the oldest. */
   *copying(): Generator<undefined, RowArrays> {
     const { size } = this
     const oldest = size < windowRows ? 0 : this.at
@@ -109,7 +109,7 @@ export class SettledRows {
     return { features, outcome, least }
   }
 
-  /** Before rows of another node: those of this node alone lack wins that were reported elsewhere. */
+  /** Removes all rows, before those of another node: rows of this node lack wins that were reported elsewhere. */
   clear(): void {
     this.heads.fill(none)
     this.early.clear()

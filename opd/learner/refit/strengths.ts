@@ -1,6 +1,6 @@
 /**
- * How much the form counts beside the distributions of prices, for each supplier: what best predicts rows that were left
- * out. The form must not have been fitted to those rows either, or it would win.
+ * Chooses for each supplier the weight of the form beside the distributions of prices: the one that best predicts rows that were
+ * left out. The form must not have been fitted to those rows either, because it would always be best then.
  */
 import { tickOf } from '../decide/price-grid.ts'
 import {
@@ -16,13 +16,13 @@ import type { Form } from './form.ts'
 import { binOf, estimate, type Place, type Uses } from './places.ts'
 import type { Rows } from './rows.ts'
 
-/** Shares of the form in a group; 1: the form alone. */
+/** Choices of the share of the form in a group; 1: the form alone. */
 const formShares = [1, 0.7, 0.4, 0.2, 0.1, 0]
-/** Rows that the prior of a placement counts as much as; infinite: the prior alone. */
+/** Choices of the number of rows that the prior of a placement counts as much as; infinite: the prior alone. */
 const strengths = [Number.POSITIVE_INFINITY, 200, 60, 20]
-/** What a distribution must add to the log likelihood; of less the form alone is taken. */
+/** A distribution must increase the log likelihood by more, or the form alone is used. */
 const leastGain = 3
-/** Of expectation-maximisation. */
+/** Rounds of expectation-maximisation. */
 const rounds = 80
 
 /** `uses`: the rows that the form was fitted to; the others are predicted. */
@@ -77,7 +77,7 @@ function logLikelihood(rows: Rows, row: number, w: number): number {
   return rows.weight[row]! * Math.log(rows.won[row] === 1 ? known : 1 - known)
 }
 
-/** By supplier: the one of `choices` that has the best score over all places; the first, if none is better by enough. */
+/** By supplier, the choice with the best score over all places; the first choice, unless another one is better by `leastGain`. */
 function chosen<T>(
   places: readonly Place[],
   choices: readonly T[],

@@ -1,4 +1,4 @@
-/** Trains the curve with one exposure, read from its features; keeps what settled for the next refit. */
+/** Trains the curve with one exposure, read from its features, and keeps settled rows for the next refit. */
 import type { Curve } from '../curve/curve.ts'
 import { keyCount } from '../curve/priors.ts'
 import { Exposure, readExposure } from '../exposure.ts'
@@ -7,7 +7,7 @@ import { SettledRows } from '../refit/settled-rows.ts'
 import type { Row, UpdatePart } from './update-log.ts'
 
 export class CurveTrainer {
-  /** The exposure read last. */
+  /** The exposure that was read last. */
   readonly seen = new Exposure()
   readonly settled = new SettledRows()
   private readonly curve: Curve
@@ -19,18 +19,18 @@ export class CurveTrainer {
     this.trains = trains
   }
 
-  /** False: not bytes of ours. */
+  /** False: another version wrote the bytes. */
   read(features: Uint8Array): boolean {
     return readExposure(features, this.seen)
   }
 
-  /** Turns the curve to the exposure that was read; then it can be trained with. */
+  /** Loads the weights of the exposure that was read, for training. */
   load(features: Uint8Array): void {
     keysOf(features, this.seen.at, this.keys)
     this.curve.load(this.keys, this.seen.lnIn, hasFloor(features))
   }
 
-  /** Settled, as lost for now, as often as it counts. */
+  /** An exposure settled, as lost for now. It represents `weight` bids. */
   lost(features: Uint8Array, weight: number): void {
     if (!this.trains) return
     this.trainLost(weight)
@@ -40,17 +40,17 @@ export class CurveTrainer {
   won(features: Uint8Array, part: UpdatePart, least?: number): void {
     if (!this.trains) return
     this.trainWon(part)
-    this.settled.became('won', features, least)
+    this.settled.setOutcome('won', features, least)
   }
 
   undo(features: Uint8Array): void {
     if (!this.trains) return
     this.curve.train(this.seen.sent, 'exposure', -1)
-    this.settled.became('void', features)
+    this.settled.setOutcome('void', features)
   }
 
-  /** A row that was trained with before, for a curve that lacks it. */
-  again({ part, weight, features }: Row): void {
+  /** Trains again with a row of this node, because the curve of another node lacks it. */
+  repeat({ part, weight, features }: Row): void {
     if (!this.trains || !this.read(features)) return
     this.load(features)
     if (part === 'undone') this.curve.train(this.seen.sent, 'exposure', -1)

@@ -1,6 +1,6 @@
-/** Curves that delays may follow, by bins of age. */
+/** Distributions that notice delays may have, by bins of age. */
 
-/** Edges of the bins of age: 25 ms, then a quarter more each, up to 3.5 h and beyond. */
+/** Edges of the bins of age: 0, 25 ms, then each a quarter more, up to 3.5 h. The last bin has no upper edge. */
 export const [first, ratio, bins] = [25, 1.25, 60]
 export const edges = Float64Array.from({ length: bins }, (_each, n) =>
   n === 0 ? 0 : first * ratio ** (n - 1),
@@ -10,7 +10,8 @@ export const perLn = 1 / Math.log(ratio)
 export const binOf = (age: number) =>
   age < first ? 0 : Math.min(bins - 1, 1 + Math.floor(Math.log(age / first) * perLn))
 
-function below(x: number): number {
+/** The standard normal distribution (Abramowitz and Stegun 7.1.26). */
+function normalBelow(x: number): number {
   const t = 1 / (1 + 0.3275911 * Math.abs(x) * Math.SQRT1_2)
   const poly =
     t *
@@ -18,21 +19,23 @@ function below(x: number): number {
   const half = 0.5 * poly * Math.exp(-0.5 * x * x)
   return x > 0 ? 1 - half : half
 }
-/** Log-normal curves and Weibull's, by x = ln(age / median). */
+/** Log-normal and Weibull distributions, by x = ln(age / median). */
 const curves: ((x: number) => number)[] = [
-  ...[0.4, 0.8, 1.2, 1.8].map((sigma) => (x: number) => below(x / sigma)),
+  ...[0.4, 0.8, 1.2, 1.8].map((sigma) => (x: number) => normalBelow(x / sigma)),
   ...[0.6, 1, 1.8].map((k) => (x: number) => 1 - 0.5 ** Math.exp(k * x)),
 ]
-/** Seconds are likelier than minutes. */
+/** Medians in milliseconds. The prior prefers seconds to minutes. */
 const medians = Array.from({ length: 24 }, (_each, n) => 100 * 1.6 ** n)
 const [usualMedian, usualSpread] = [8000, 1.5]
 
 interface Shape {
+  /** Logarithm of the prior probability. */
   prior: number
+  /** The share of notices in each bin. */
   shares: Float64Array
-  /** The share that has come by the end of a bin. */
+  /** The share by the end of each bin. */
   until: Float64Array
-  /** Of what has come by the end of a bin: ln of the share that came in it, and of the rest. */
+  /** Of the notices by the end of a bin, ln of the share in that bin (`late`), and of the others (`early`). */
   late: Float64Array
   early: Float64Array
 }

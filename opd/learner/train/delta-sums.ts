@@ -1,6 +1,6 @@
 /**
- * Notices by age and the evidence of each supplier, summed over the deltas of all nodes. One node reads these deltas; the
- * others learn from its sums what is new to them.
+ * Notices by age and the evidence of each supplier, summed over the deltas of all nodes. One node reads these deltas. The others
+ * receive its sums, and merge the difference to the sums that they had before.
  *
  *   notices by age  records of suppliers
  *   8 x 60          676 each
@@ -18,7 +18,7 @@ export class DeltaSums {
   private readonly ages = new Float64Array(bins)
   private readonly suppliers = new Map<number, Float64Array>()
 
-  /** From `bytes` of other sums. Without any, or if they are cut: no sums. */
+  /** `bytes`: of other sums. Without bytes, or with too few, all sums are 0. */
   constructor(bytes: Uint8Array = new Uint8Array(0)) {
     if (bytes.length < agesBytes) return
     const ages = floatsAt(bytes, 0, bins)
@@ -26,7 +26,7 @@ export class DeltaSums {
     this.addRecords(bytes.subarray(agesBytes))
   }
 
-  /** Rows and records of one delta. */
+  /** Adds the rows and records of one delta. */
   add(rows: Uint8Array, records: Uint8Array): void {
     for (const age of winAges(rows)) this.ages[binOf(age)]!++
     this.addRecords(records)
@@ -41,7 +41,7 @@ export class DeltaSums {
     }
   }
 
-  /** What is in these sums and not in `other`: ages of notices in milliseconds, and records. */
+  /** The difference to `other`: ages of notices in milliseconds, and records. */
   since(other: DeltaSums): { ages: number[]; records: Uint8Array } {
     const ages = [...this.ages].flatMap((count, n) =>
       Array<number>(Math.max(0, Math.round(count - other.ages[n]!))).fill(middles[n]!),

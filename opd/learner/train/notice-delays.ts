@@ -1,79 +1,86 @@
 /**
- * How long notices take: F(age), the share of wins that are known by then. An exposure trains as lost at the age where F
- * passes a number of its own, so that at any moment as large a share of losses has trained as of wins.
+ * How long notices take: F(age), the share of wins whose notice has arrived by an age. Each exposure has a share of its own, and
+ * is trained as lost at the age where F reaches it. So at any moment the same share of losses and of wins has been trained.
  *
- * Of what was sent lately only the quick notices can have come: counted alone they make silence look sure too early, and a
- * cold start sees mostly losses (3 points of margin at 2,000 bids a second). So wins are counted by age against the bids that
- * have reached that age; beyond the oldest of these a mixture of log-normal and Weibull curves is used, weighted by how well each explains the rest.
+ * Of recent bids only quick notices can have arrived. If these were simply counted, delays would look too short, and a cold start
+ * would train mostly losses (3 points of margin at 2,000 bids a second). So wins of an age are compared with the bids that have
+ * reached this age. Beyond the oldest bids a mixture of log-normal and Weibull distributions is used, each weighted by how well
+ * it explains the known ages.
  */
 import { binOf, bins, edges, first, middles, perLn, ratio, shapes } from './delay-shapes.ts'
 import { SentCounts } from './sent-counts.ts'
 
-/** Expected wins that a bin's bids have for it to be reached; and bins before the oldest by which the curves beyond it are weighted. */
+/** A bin counts as reached if its bids have so many expected wins. */
 const few = 3
+/** Bins before the oldest reached one, by which the distributions are weighted: a fourfold of ages. */
 const near = Math.round(Math.log(4) * perLn)
-/** How far, in ln, all wins may lie from what the model expects. */
+/** Standard deviation of ln (wins / wins that the model expects). */
 const scaleSpread = 0.5
-/** Curves are weighed by no more than so many wins: none of them is quite true. */
+/** Wins by which the distributions are weighted, at most: none of them is exactly right. */
 const weighed = 300
-/** Wins that the family counts as in a bin. */
+/** The mixture counts as much as so many wins in each bin. */
 const trust = 20
-/** Wins that are remembered at least; and for how many times the age that 95 % do not exceed. */
+/** The estimate covers at least so many wins, and so many times the notice timeout. */
 const [leastWins, memory] = [300, 4]
-/** Milliseconds between looks at what has passed, at least. */
+/** Milliseconds between two updates of the counts, at least. */
 const counted = 250
 
 export class NoticeDelays {
+  /** Wins by age. */
   private readonly wins = new Float64Array(bins)
   /** Expected wins of bids that reached the middle of a bin. */
   private readonly reached = new Float64Array(bins)
   private readonly passed = new Float64Array(bins)
-  /** Wins up to a bin's age of bids that have reached it; and when wins of each bin came. */
+  /** Wins of any age up to a bin's, of bids that have reached the bin. `arrived`: the times of the wins of each bin. */
   private readonly known = new Float64Array(bins)
   private readonly knownBefore = new Float64Array(bins)
   private readonly arrived = Array.from({ length: bins }, () => new SentCounts())
   private readonly sums = new Float64Array(bins + 1)
-  private readonly family = new Float64Array(bins)
+  private readonly mixture = new Float64Array(bins)
   private readonly fits = new Float64Array(shapes.length)
   private readonly sent = new SentCounts()
-  /** Since when bids are counted; before the first there is nothing that could have been seen. */
+  /** When counting began. */
   private began = Number.POSITIVE_INFINITY
   private now = 0
+  /** Wins. */
   private total = 0
-  /** Of these, received by this node: as many as its own bids won, where notices are spread evenly. */
+  /** Wins that were reported to this node: as many as its own bids have, if notices are distributed evenly. */
   private own = 0
+  /** Nothing is known since `forget`. */
   private unknown = false
+  /** Running estimate of the age that 95 % of notices do not exceed. */
   private late = 30_000
+  /** Time of the latest notice. */
   private seen = 0
 
   constructor() {
     this.renew()
   }
 
-  /** A bid was sent whose expected win is this. */
+  /** A bid was sent. `expected`: its win probability. */
   exposed(expected: number, now: number): void {
     if (!(this.began <= now)) this.began = now
     this.sent.add(expected, now)
-    // Often while it is new, then as often as a curve of that length can have changed.
+    // Often at first, then as often as the estimate can have changed.
     const pause = Math.min(Math.max(1000, this.noticeTimeout / 8), (now - this.began) / 64)
     if (now - this.now >= (pause > counted ? pause : counted) || now < this.now) this.count(now)
   }
 
-  /** A notice came of a bid of this age. */
-  came(age: number, now: number, here = true): void {
+  /** A notice of a bid of this age arrived, at this node (`here`) or at another. */
+  received(age: number, now: number, here = true): void {
     if (here) this.own++
     const bin = binOf(age)
     this.wins[bin]!++
     this.arrived[bin]!.add(1, now)
     this.total++
     this.unknown = false
-    // A running 95 % quantile: up by 19 steps for what is later, down by one for what is not.
+    // A running 95 % quantile: 19 steps up for a later notice, one step down for any other.
     const step = Math.min(Math.max(100, this.late * 0.01), Math.max(0, now - this.seen) / 2)
     this.seen = Math.max(this.seen, now)
     this.late = Math.max(1000, this.late + (age > this.late ? step * 19 : -step))
   }
 
-  /** What reached each age since the last look. */
+  /** Counts the bids and wins that reached each age since the last call. */
   private count(now: number): void {
     const since = now - this.now
     this.now = now
@@ -98,39 +105,39 @@ export class NoticeDelays {
     this.renew()
   }
 
-  /** The last bin that bids enough have reached. */
+  /** The last bin that counts as reached. */
   private get oldest(): number {
     let last = bins - 1
     while (last > 0 && this.reached[last]! < few) last--
     return last
   }
 
-  /** The curve: counts up to the oldest bids, from there the family, as far as it explains the last fourfold of ages. */
+  /** Computes F: from counts up to the oldest bids, and from the mixture beyond them. */
   private renew(): void {
-    const { wins, known, reached, sums, family } = this
+    const { wins, known, reached, sums, mixture } = this
     const oldest = this.oldest
     let seen = 0
     for (let n = 0; n <= oldest; n++) seen += wins[n]! / Math.max(reached[n]!, few)
     this.weigh(oldest, this.total > 0 ? (seen * this.own) / this.total : 0)
-    // Of the wins known at a bin's age, the share that came in that very bin: whatever share of bids wins, it cancels.
+    // Of the wins that are known at the age of a bin, the share that arrived in this bin. The win rate cancels.
     let below = 1
     let left = 0
-    for (let n = 0; n <= oldest; n++) left += family[n]!
+    for (let n = 0; n <= oldest; n++) left += mixture[n]!
     sums[bins] = 1
     for (let n = bins - 1; n >= 0; n--) {
-      if (n > oldest) below -= family[n]!
+      if (n > oldest) below -= mixture[n]!
       else {
-        const share = left > 0 ? Math.min(1, family[n]! / left) : 1
-        left -= family[n]!
+        const share = left > 0 ? Math.min(1, mixture[n]! / left) : 1
+        left -= mixture[n]!
         below *= 1 - (wins[n]! + trust * share) / (Math.max(known[n]!, wins[n]!) + trust)
       }
       sums[n] = n === 0 ? 0 : Math.max(0, Math.min(below, sums[n + 1]!))
     }
   }
 
-  /** Shares of bins by the family: of each curve, and of what it leaves beyond the oldest, weighed by what it explains. */
+  /** Computes the mixture: the share of each bin by all distributions, each weighted by how well it explains the wins. */
   private weigh(oldest: number, seen: number): void {
-    const { wins, known, fits, family } = this
+    const { wins, known, fits, mixture } = this
     const from = Math.max(0, oldest - near)
     let came = 0
     for (let n = from; n <= oldest; n++) came += wins[n]!
@@ -146,22 +153,22 @@ export class NoticeDelays {
       if (fit > best) best = fit
     }
     let all = 0
-    family.fill(0)
+    mixture.fill(0)
     for (const [at, { shares }] of shapes.entries()) {
       const weight = Math.exp(fits[at]! - best)
       if (weight < 1e-4) continue
       all += weight
-      for (let n = 0; n < bins; n++) family[n]! += weight * shares[n]!
+      for (let n = 0; n < bins; n++) mixture[n]! += weight * shares[n]!
     }
-    for (let n = 0; n < bins; n++) family[n]! /= all
+    for (let n = 0; n < bins; n++) mixture[n]! /= all
   }
 
-  /** An age that few notices exceed. */
+  /** An age that few notices exceed, milliseconds. */
   get noticeTimeout(): number {
     return this.late * 1.5
   }
 
-  /** The age by which a share of notices has come; infinite while nothing is known. */
+  /** The age by which a share of notices has arrived; infinite if nothing is known. */
   age(share: number): number {
     if (this.unknown) return Number.POSITIVE_INFINITY
     const { sums } = this
@@ -176,7 +183,7 @@ export class NoticeDelays {
     return edges[low]! * ratio ** into
   }
 
-  /** The share of notices that has come by an age. */
+  /** The share of notices that have arrived by an age. */
   share(age: number): number {
     if (!(age > 0) || this.unknown) return 0
     const bin = binOf(age)
@@ -185,13 +192,13 @@ export class NoticeDelays {
     return from + (to - from) * Math.min(1, Math.log(age / edges[bin]!) / Math.log(ratio))
   }
 
-  /** When to look at an exposure that is due at `age` and `old` now: what is not known yet is looked at sooner. */
-  look(age: number, old: number): number {
+  /** The age at which an exposure is examined that is due at `age`, and `old` now. Beyond the ages that are known it is earlier. */
+  nextLook(age: number, old: number): number {
     const could = this.now > this.began ? this.now - this.began : 0
     return age <= could ? age : Math.min(age, Math.max(500, 1.5 * old, could))
   }
 
-  /** What was remembered no longer holds: only what comes from now on counts. */
+  /** Discards the estimate: delays have changed, and are learned anew. */
   forget(): void {
     if (this.unknown) return
     this.unknown = true

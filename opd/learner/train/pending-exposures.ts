@@ -1,12 +1,13 @@
 /**
- * Exposures that wait to be trained with: slots of 51 bytes, chained into the buckets of a wheel by the time they are due.
+ * Exposures that are to be trained as lost later: slots of 51 bytes, linked into the buckets of a timing wheel by the time at
+ * which they are due.
  *
  *   wheel   [ now | +1 | +2 | … 65535 ]       a bucket is 1/65536 of the longest wait: 27 ms of 30 min
  *              │
- *              └▶ slot 7 ─▶ slot 2 ─▶ …       next slot of the bucket; free slots are a chain of their own
+ *              └▶ slot 7 ─▶ slot 2 ─▶ …       next slot of the bucket; free slots are linked as well
  *
- * A ticket (slot and generation) finds a slot again, so that a win takes its exposure out in one step. At any rate it
- * holds no more than its slots, under 64 MB: when they fill, one in 2, 4, 8 is kept, and counts as so many.
+ * A ticket (slot and generation) finds a slot, so that a win removes its exposure in one step. All slots take less than 64 MB,
+ * at any rate of bids: when they fill, one exposure in 2, 4 or 8 is kept, and counts as so many.
  */
 import { writeTicket } from '../exposure.ts'
 import { featureBytes, hasFeatures } from '../features.ts'
@@ -24,7 +25,7 @@ class Chunk {
   readonly bytes = new Uint8Array(perChunk * featureBytes)
   readonly next = new Int32Array(perChunk)
   readonly generation = new Uint16Array(perChunk)
-  /** 0: free, or taken out while its bucket still names it. */
+  /** 0: free, or removed but still linked in its bucket. */
   readonly weight = new Uint8Array(perChunk)
 }
 
@@ -44,25 +45,25 @@ export class PendingExposures {
   private at = Number.NaN
   private counter = 0
 
-  /** `longest`: milliseconds that an exposure waits at the most. */
+  /** `longest`: milliseconds until an exposure is due, at most. */
   constructor(longest: number, most = slotsMost) {
     this.width = Math.max(1, longest / (buckets - 2))
     this.most = most
   }
 
-  /** When what is handed out now was due, to a bucket. */
+  /** The time of the present bucket: exposures that `advance` settles now were due then. */
   get dueAt(): number {
     return this.at * this.width
   }
 
-  /** How many exposures one that is kept now represents. */
+  /** Number of exposures that one represents if it is kept now. */
   private weightNow(): number {
     const full = this.size / this.most
     if (full < 0.7) return 1
     return full < 0.85 ? 2 : full < 0.95 ? 4 : 8
   }
 
-  /** Keeps bytes until `due`, with the ticket written into them; 0: this one is not kept, others count for it. */
+  /** Keeps bytes until `due`, and writes the ticket into them. 0: it is not kept, and others represent it. */
   add(bytes: Uint8Array, now: number, due: Due): number {
     const weight = this.weightNow()
     this.counter = (this.counter + 1) >>> 0
@@ -70,6 +71,7 @@ export class PendingExposures {
     return this.place(bytes, now, due, weight)
   }
 
+  /** Keeps an exposure that represents `weight` bids. */
   place(bytes: Uint8Array, now: number, due: Due, weight: number): number {
     const slot = this.freeSlot()
     if (slot === none) return 0
@@ -88,10 +90,10 @@ export class PendingExposures {
 
   private chain(slot: number, now: number, due: number): void {
     const nowBucket = Math.floor(now / this.width)
-    // Nothing before, or a clock that was set back by more than the wheel is long.
+    // The first exposure, or the clock was set back by more than the length of the wheel.
     if (!(this.at >= 0) || nowBucket < this.at - buckets) this.at = nowBucket
     const wanted = Math.floor(due / this.width)
-    // A clock that jumped: not before what is due next, not beyond the wheel.
+    // If the clock jumped: not before the next bucket, and not beyond the wheel.
     const bucket = Math.min(this.at + buckets - 1, Math.max(this.at, wanted)) % buckets
     this.chunks[slot >> chunkBits]!.next[slot & (perChunk - 1)] = this.wheel[bucket]!
     this.wheel[bucket] = slot
@@ -113,7 +115,7 @@ export class PendingExposures {
     return slot
   }
 
-  /** Takes out the exposure of these bytes; its weight, or 0: it is not here (any more). */
+  /** Removes the exposure of these bytes. Returns its weight; 0: it is not pending on this node. */
   take(ticket: number, bytes: Uint8Array): number {
     const slot = (ticket & (2 ** slotBits - 1)) - 1
     const chunk = this.chunks[slot >> chunkBits]
@@ -121,7 +123,7 @@ export class PendingExposures {
     const at = slot & (perChunk - 1)
     const weight = chunk.weight[at]!
     if (chunk.generation[at] !== ticket >>> slotBits || weight === 0) return 0
-    // Tickets of other nodes look alike: only the same exposure is taken.
+    // Another node may have used the same ticket for another exposure.
     if (!hasFeatures(chunk.bytes, at * featureBytes, bytes)) return 0
     chunk.weight[at] = 0
     this.size--
@@ -129,8 +131,8 @@ export class PendingExposures {
   }
 
   /**
-   * Hands what is due to `settle`, `most` at a time, counted by weight, as it trains as often; false: there is more. `settle`
-   * returns when it wants to see the exposure again; 0: never.
+   * Calls `settle` with each exposure that is due, up to a sum of weights of `most`, because an exposure is trained as often as
+   * its weight. `settle` returns the time at which it is to be called again for the exposure; 0: never. False: more are due.
    */
   advance(
     now: number,
@@ -139,7 +141,7 @@ export class PendingExposures {
   ): boolean {
     if (!(this.at >= 0)) return true
     const until = Math.floor(now / this.width)
-    // A clock that jumped far ahead: every bucket once is enough.
+    // If the clock jumped far ahead, every bucket is visited once.
     if (until - this.at > buckets) this.at = until - buckets
     let done = 0
     for (; this.at < until; this.at++) {
@@ -169,8 +171,8 @@ export class PendingExposures {
   }
 
   /**
-   * Some of what waits, evenly spread, each with its weight made larger by as much as was left out. In slices: what is settled
-   * between them is left out, what is new may be in it.
+   * An even sample of the pending exposures, with weights that make up for the rest. It is taken in slices: exposures that are
+   * settled between slices are not in it, and new ones may be.
    */
   *sample(most: number): Generator<undefined, { bytes: Uint8Array; weights: Uint8Array }> {
     const every = Math.max(1, Math.ceil(this.size / most))

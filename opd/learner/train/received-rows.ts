@@ -1,7 +1,7 @@
-/** Rows of other nodes that wait to be trained with, at once or in slices. */
+/** Rows of other nodes, which train the model at once or in slices. This merges the models of nodes. */
 import { type Row, rowBytes, rowOf, timeOf } from './update-log.ts'
 
-/** Rows of one delta in their order. */
+/** The rows of one delta, sorted. */
 interface Run {
   rows: Uint8Array
   offsets: number[]
@@ -10,8 +10,8 @@ interface Run {
 }
 
 /**
- * Taken by time, then by their bytes: the order of the deltas does not matter. Each delta is sorted as it comes (it nearly
- * is), and deltas are merged as rows are taken: sorting 60,000 rows in one go took 50 ms.
+ * Rows are taken by time, then by their bytes, so the order of the deltas does not matter. Each delta is sorted when it is added,
+ * and deltas are merged when rows are taken: sorting 60,000 rows at once took 50 ms.
  */
 class ReceivedRows {
   size = 0
@@ -66,7 +66,7 @@ class ReceivedRows {
     this.size = 0
   }
 
-  /** What waits, for a snapshot. */
+  /** The rows that are not taken yet, for a snapshot. */
   saved(): Uint8Array {
     return Buffer.concat(
       this.runs.flatMap(({ rows, offsets, next }) =>
@@ -84,14 +84,14 @@ function compared(one: Uint8Array, from: number, other: Uint8Array, otherFrom: n
   return 0
 }
 
-/** Rows that one `advance` trains with, and one exposure, where that is done in slices; and most that wait. */
+/** Rows that one `advance` and one exposure train in slices, and the number of rows that may wait. */
 const [atOnce, beside, most] = [300, 8, 65_536]
-/** Rows of one slice while the curve is shared. */
+/** Rows of one slice before the curve is shared. */
 const caughtUpAtOnce = 250
 
 export class Received {
   readonly rows: ReceivedRows
-  /** Rows that were trained with before, for a curve of another node that lacks them. */
+  /** Rows of this node that the curve of another node lacks. */
   readonly repeated: ReceivedRows
   private readonly slices: boolean
 
@@ -103,37 +103,38 @@ export class Received {
 
   add(rows: Uint8Array): void {
     this.rows.add(rows)
-    if (this.rows.size > most) this.some(this.rows.size - most)
+    if (this.rows.size > most) this.train(this.rows.size - most)
   }
 
-  /** The curve is another: what waits is in it, save these rows. */
+  /** The curve was replaced. It contains all waiting rows except these. */
   replace(rows: Uint8Array): void {
     this.rows.clear()
     this.repeated.clear()
     this.add(rows)
   }
 
-  /** What was received is trained with before anything is asked, save where that is done in slices. */
-  beforeAsked(): void {
-    if (!this.slices) this.some()
+  /** Without slices, all received rows train the model before it is used. */
+  beforeUse(): void {
+    if (!this.slices) this.train()
   }
 
-  beside(): void {
-    this.some(this.slices ? beside : undefined)
+  /** With each exposure. */
+  besideExposure(): void {
+    this.train(this.slices ? beside : undefined)
   }
 
   advance(): void {
-    this.some(this.slices ? atOnce : undefined)
+    this.train(this.slices ? atOnce : undefined)
   }
 
   *catchingUp(): Generator<undefined, void> {
     while (this.rows.size > 0 || this.repeated.size > 0) {
-      this.some(caughtUpAtOnce)
+      this.train(caughtUpAtOnce)
       yield
     }
   }
 
-  private some(count = Number.POSITIVE_INFINITY): void {
+  private train(count = Number.POSITIVE_INFINITY): void {
     this.repeated.take(count)
     this.rows.take(count)
   }

@@ -1,8 +1,9 @@
-/** How much had been sent until a moment, seconds or hours ago: cumulative sums, at moments that lie the wider apart the longer ago. */
+/** Cumulative sums over time: how much had been added by a time, up to hours ago. Older times are stored at wider distances. */
 const levels = 18
 const kept = 32
-/** Milliseconds between the moments of the finest level; each level twice as wide. */
+/** Milliseconds between two stored times of the finest level. Each level is twice as wide as the one before. */
 const finest = 10
+/** If the clock is set back by more milliseconds, the sums start again. */
 const longest = 60_000
 
 export class SentCounts {
@@ -13,7 +14,7 @@ export class SentCounts {
   private newest = 0
 
   add(amount: number, time: number): void {
-    // A clock that was set back: a little waits, much begins anew.
+    // If the clock was set back by less, sums are added at the latest time.
     if (!(this.first <= time) || time < this.newest - longest) this.begin(time)
     const now = Math.max(time, this.newest)
     this.newest = now
@@ -37,6 +38,7 @@ export class SentCounts {
       this.last[level] = Math.floor(now / width)
   }
 
+  /** The sum at a time, interpolated. */
   until(then: number): number {
     if (!(then > this.first)) return 0
     for (let level = 0, width = finest; level < levels; level++, width *= 2) {

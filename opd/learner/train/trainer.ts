@@ -1,20 +1,25 @@
-/** What trains the model, and when: exposures when their notice would have come, wins as they come, and rows of other nodes. */
+/**
+ * Trains the model: exposures, as lost, at the age where a notice would have arrived; wins and losses when their notices arrive;
+ * and rows of other nodes.
+ */
 import type { SupplierStates } from '../control/supplier-states.ts'
 import type { Curve } from '../curve/curve.ts'
-import { type OwnDecision, seal } from '../exposure.ts'
+import { type OwnDecision, writeExposure } from '../exposure.ts'
 import { RefitSchedule } from '../refit/job.ts'
 import { CurveTrainer } from './curve-trainer.ts'
+import { LostExposures } from './lost-exposures.ts'
 import { NoticeDelays } from './notice-delays.ts'
 import { PendingExposures } from './pending-exposures.ts'
 import { Received } from './received-rows.ts'
-import { LostExposures, Silence } from './silence.ts'
+import { Silence } from './silence.ts'
 import { type Row, UpdateLog, type UpdatePart } from './update-log.ts'
 
-/** Exposures settled by one call: 3 ms. Beyond these, some are settled beside each exposure. */
+/** Exposures that one `advance` settles (3 ms), and that each new exposure settles if more are due. */
 const [settledAtOnce, settledBeside] = [300, 4]
-/** Milliseconds between looks at an exposure before any notice came, and most that it waits for one. */
+/** Before the first notice: milliseconds after which an exposure is examined again, and until it is settled at the latest. */
 const [unknownFor, unknownMost] = [5000, 15_000]
 
+/** The exposure's own share: it is due when this share of notices has arrived. */
 const shareOf = (ticket: number) => (Math.imul(ticket, 0x9e3779b1) >>> 0) / 2 ** 32
 
 export class Trainer {
@@ -24,33 +29,34 @@ export class Trainer {
   /** Updates of other nodes. */
   readonly received: Received
   readonly silence = new Silence()
-  /** The latest time that was given. */
+  /** The time of the latest call. */
   now = 0
-  private readonly controls: SupplierStates
+  private readonly suppliers: SupplierStates
   private readonly window: number
   private readonly training: CurveTrainer
-  private readonly before = new LostExposures()
+  private readonly lostExposures = new LostExposures()
   private readonly schedule = new RefitSchedule()
+  /** More exposures are due than `advance` settled. */
   private behind = false
-  /** When the exposure that was read last is looked at; a ticket's own share of notices has come by then. */
+  /** When the exposure that was read last is due, by its ticket. */
   private readonly dueOf = (ticket: number) => {
     const { at } = this.seen
     const age = this.delays.age(shareOf(ticket))
-    return at + Math.min(this.window, this.delays.look(age, Math.max(0, this.now - at)))
+    return at + Math.min(this.window, this.delays.nextLook(age, Math.max(0, this.now - at)))
   }
   private readonly settleDue = (bytes: Uint8Array, weight: number) => this.settle(bytes, weight)
 
   /**
-   * `window`: milliseconds after which silence is a loss. `slices`: rows of others are trained with bit by bit. `trains`: the
-   * curve is trained here.
+   * `window`: milliseconds after which a bid without a notice is lost in any case. `slices`: rows of other nodes are trained in
+   * slices. `trains`: this node trains the curve.
    */
   constructor(
     curve: Curve,
-    controls: SupplierStates,
+    suppliers: SupplierStates,
     window: number,
     { slices, trains }: { slices: boolean; trains: boolean },
   ) {
-    this.controls = controls
+    this.suppliers = suppliers
     this.window = window
     this.pending = new PendingExposures(window)
     const training = new CurveTrainer(curve, trains)
@@ -58,11 +64,11 @@ export class Trainer {
     this.received = new Received(
       slices,
       (row) => this.receive(row),
-      (row) => training.again(row),
+      (row) => training.repeat(row),
     )
   }
 
-  /** The exposure read last. */
+  /** The exposure that was read last. */
   private get seen() {
     return this.training.seen
   }
@@ -70,31 +76,31 @@ export class Trainer {
     return this.training.settled
   }
 
-  /** Keeps the exposure until it is trained with; seals it into the decision's bytes. */
+  /** Writes the exposure into the decision's bytes, and keeps it until it is trained. */
   exposed(decision: OwnDecision, sent: number, now: number): void {
     const { seen, delays } = this
     const { bytes } = decision
     const at = now > 0 && now < 2 ** 48 ? now : this.now
     this.now = at
-    this.before.seen(at)
-    this.received.beside()
+    this.lostExposures.seen(at)
+    this.received.besideExposure()
     if (this.behind) this.behind = !this.pending.advance(at, settledBeside, this.settleDue)
-    seal(decision, sent, at)
+    writeExposure(decision, sent, at)
     this.training.read(bytes)
     delays.exposed(seen.winOut, at)
     this.pending.add(bytes, at, this.dueOf)
-    this.controls.of(seen.supplier).exposed(seen, delays.noticeTimeout)
+    this.suppliers.of(seen.supplier).exposed(seen, delays.noticeTimeout)
   }
 
   win(features: Uint8Array, clearedPrice: number, now: number, least?: number): void {
-    this.received.beforeAsked()
+    this.received.beforeUse()
     const { seen } = this
     if (!(clearedPrice >= 0) || !this.training.read(features)) return
     const age = now - seen.at
-    const count = () => this.controls.of(seen.supplier).won(seen, clearedPrice, now)
-    if (this.before.took(seen.at, () => this.delays.age(shareOf(seen.ticket)), now)) {
-      // Its exposure was lost in a crash before it was trained with, so the win trains nothing either.
-      if (this.before.knew(seen.at)) count()
+    const count = () => this.suppliers.of(seen.supplier).won(seen, clearedPrice, now)
+    if (this.lostExposures.has(seen.at, () => this.delays.age(shareOf(seen.ticket)), now)) {
+      // The exposure was lost before it trained the curve, so the win does not train it either.
+      if (this.lostExposures.isCounted(seen.at)) count()
       return
     }
     const weight = this.pending.take(seen.ticket, features)
@@ -106,12 +112,12 @@ export class Trainer {
     const known = least !== undefined && least > 0 && least <= seen.sent ? least : 0
     this.won(features, part, age, true, known)
     count()
-    if (known > 0) this.controls.of(seen.supplier).learnLeast(seen, known)
+    if (known > 0) this.suppliers.of(seen.supplier).learnLeast(seen, known)
   }
 
   /** A loss notice: the exposure settles at once. */
   lose(features: Uint8Array, least: number | null, now: number): void {
-    this.received.beforeAsked()
+    this.received.beforeUse()
     const { seen } = this
     if (!this.training.read(features)) return
     const weight = this.pending.take(seen.ticket, features)
@@ -120,17 +126,17 @@ export class Trainer {
       this.lost(features, weight, now - seen.at)
     }
     if (!(least !== null && least > seen.sent)) return
-    this.rows.became('lost', features, least)
-    this.controls.of(seen.supplier).learnLeast(seen, least)
+    this.rows.setOutcome('lost', features, least)
+    this.suppliers.of(seen.supplier).learnLeast(seen, least)
   }
 
-  /** An own exposure, read and loaded, trains as if lost, and is reported. */
+  /** Trains with an exposure of this node, which is read and loaded, as lost, and reports it. */
   private lost(features: Uint8Array, weight: number, age: number): void {
     this.log.add('lost', weight, age, features)
     this.training.lost(features, weight)
   }
 
-  /** A win, read and loaded. */
+  /** Trains with a win, which is read and loaded. `here`: it was reported to this node. */
   private won(
     features: Uint8Array,
     part: UpdatePart,
@@ -142,13 +148,13 @@ export class Trainer {
     this.training.won(features, part, least)
   }
 
-  /** A notice came, here or at another node. */
+  /** A notice arrived, at this node (`here`) or at another. */
   noticed(age: number, now: number, here = false): void {
-    if (age >= 0 && age < 1e12) this.delays.came(age, now, here)
+    if (age >= 0 && age < 1e12) this.delays.received(age, now, here)
     this.silence.won(now)
   }
 
-  /** What another node trained its model with; a win that was reported there takes its exposure out here. */
+  /** Trains with a row of another node. A win that was reported there removes its exposure here. */
   private receive({ part, weight, age, features }: Row): void {
     const { training } = this
     if (!training.read(features)) return
@@ -164,26 +170,26 @@ export class Trainer {
   }
 
   withdraw(features: Uint8Array, now: number): void {
-    this.received.beforeAsked()
+    this.received.beforeUse()
     const { seen, training } = this
     if (!training.read(features)) return
-    this.controls.of(seen.supplier).withdrawn(seen)
+    this.suppliers.of(seen.supplier).withdrawn(seen)
     if (this.pending.take(seen.ticket, features) > 0) return
     training.load(features)
     this.log.add('undone', 1, now - seen.at, features)
     training.undo(features)
   }
 
-  /** Settles what is due, a slice of it. */
+  /** Settles exposures that are due, a slice of them. */
   advance(now: number): void {
     this.now = now
-    this.before.seen(now)
+    this.lostExposures.seen(now)
     this.received.advance()
     this.behind = !this.pending.advance(now, settledAtOnce, this.settleDue)
-    this.controls.advance(now, this.delays.noticeTimeout)
+    this.suppliers.advance(now, this.delays.noticeTimeout)
   }
 
-  /** The rows and the fit of another node were taken. */
+  /** The settled rows and the fit of another node were taken. */
   resumed(): void {
     this.schedule.fitted(this.rows.settled, this.now)
   }
@@ -192,33 +198,34 @@ export class Trainer {
     return this.schedule.job(this.rows, now, this.delays.noticeTimeout, before)
   }
 
-  /** The time of an exposure has come: it trains as if lost, or is looked at again later. */
+  /** Settles an exposure that is due: it trains as lost. Returns 0, or the time at which it is examined again. */
   private settle(bytes: Uint8Array, weight: number): number {
     const { seen, delays, window, now } = this
     if (!this.training.read(bytes)) return 0
     const age = now - seen.at
-    // Before the first notice it is not known how long they take; where all go to other nodes, none comes here.
+    // Before the first notice the delays are not known. If all notices go to other nodes, none ever arrives here.
     if (this.silence.wins === 0 && age < unknownMost) return now + unknownFor
-    if (age < window && this.silence.doubts(now)) {
+    if (age < window && this.silence.hasStopped(now)) {
       delays.forget()
-      // A loss at the end of the window at the latest.
+      // It is lost at the end of the window at the latest.
       return Math.min(seen.at + window, now + window / 16)
     }
-    // By what is known of delays now, which may be more than when it was sent.
+    // The delays may have changed since the bid was sent.
     const wait = Math.min(window, delays.age(shareOf(seen.ticket)))
-    if (age < 0.95 * wait && age < window) return seen.at + Math.min(window, delays.look(wait, age))
+    if (age < 0.95 * wait && age < window)
+      return seen.at + Math.min(window, delays.nextLook(wait, age))
     this.training.load(bytes)
     this.silence.settled(seen.winOut * weight, this.pending.dueAt)
     this.lost(bytes, weight, age)
     return 0
   }
 
-  /** Others live, and most wins are of their bids: what a crash here lost is no matter. */
+  /** Other nodes exist, and most wins are of their bids. */
   accompanied(): void {
-    this.before.forget()
+    this.lostExposures.forget()
   }
 
-  /** `settled`: bids that did. `exposures` null: they were lost with a life that ended out of order. */
+  /** `settled`: number of bids that settled so far. `exposures`: null if a crash lost them. */
   restore(
     { now, wins, settled }: Record<'now' | 'wins' | 'settled', number>,
     received: Uint8Array,
@@ -228,15 +235,15 @@ export class Trainer {
     this.silence.wins = wins
     this.rows.settled = settled
     this.received.add(received)
-    if (exposures === null) this.before.ended(now)
-    else for (const { bytes, weight } of exposures) this.wait(bytes, weight)
+    if (exposures === null) this.lostExposures.lose(now)
+    else for (const { bytes, weight } of exposures) this.keep(bytes, weight)
   }
 
-  /** An exposure of before the restart waits on. */
-  private wait(bytes: Uint8Array, weight: number): void {
+  /** Keeps an exposure that was pending before the restart. */
+  private keep(bytes: Uint8Array, weight: number): void {
     if (!this.training.read(bytes)) return
     const { at } = this.seen
-    // It was not due when the snapshot was made: its share of notices is one of those that come later.
+    // It was not due when the snapshot was made, so its share is one of those that are still to come.
     const come = this.delays.share(this.now - at)
     const dueOf = (ticket: number) =>
       at + Math.min(this.window, this.delays.age(come + (1 - come) * shareOf(ticket)))

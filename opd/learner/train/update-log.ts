@@ -1,7 +1,7 @@
 /**
- * What a node trained its model with, as it was: exposures as they settled and wins as they came. Other nodes train with the
- * same rows, so that many nodes know what one would that saw all. Sums of what was learned would be smaller, but each node
- * responds to the same surprise in full, and their sum responds too often.
+ * The rows that a node trained its model with: exposures when they settled, and wins when they arrived. Other nodes train with the
+ * same rows, so that all know what one node would know that received everything. Sums of weights would be smaller, but each node
+ * responds to a change in full, and their sum responds several times.
  *
  *   part  weight  age, ms  features
  *   1     1       4        51
@@ -9,34 +9,37 @@
 import { timeIn, wordAt, writeWord } from '../exposure.ts'
 import { featureBytes, featureHash } from '../features.ts'
 
-/** `lost`: an exposure settled; `undone`: one that trains nothing after all; `paid`, `saved`: a win, at the price sent or below. */
+/**
+ * `lost`: an exposure settled. `undone`: it must not train the model after all. A win: `paid` cleared at the price sent, `saved`
+ * below it, `won` above it.
+ */
 const parts = ['lost', 'undone', 'won', 'paid', 'saved'] as const
 export type UpdatePart = (typeof parts)[number]
 
 const headBytes = 6
 export const rowBytes = headBytes + featureBytes
-/** Sent between two deltas. Of more, every second bid is left out with all its rows, then every second of the rest. */
+/** Rows of one delta at most. Of more rows, every second bid is left out with all its rows, then every second of the rest. */
 export const updatesMost = 8192
 
 export interface Row {
   part: UpdatePart
-  /** As often as this an exposure is trained with. */
+  /** Number of bids that an exposure represents. */
   weight: number
-  /** Milliseconds between the bid and this. */
+  /** Milliseconds between the bid and the row. */
   age: number
   features: Uint8Array
 }
 
-/** Grows to half a megabyte, and stays. */
+/** The rows since the last delta. The buffer grows to half a megabyte. */
 export class UpdateLog {
   private bytes = new Uint8Array(64 * rowBytes)
   private count = 0
-  /** A bid is sent if so many low bits of its hash are 0. */
+  /** Rows of a bid are kept if so many low bits of its hash are 0. */
   private level = 0
 
   add(part: UpdatePart, weight: number, age: number, features: Uint8Array): void {
     while (this.count === updatesMost) this.thin()
-    if (!this.sampled(features, 0)) return
+    if (!this.keeps(features, 0)) return
     const at = this.count++ * rowBytes
     if (at === this.bytes.length) {
       const wider = new Uint8Array(Math.min(2 * this.bytes.length, updatesMost * rowBytes))
@@ -50,8 +53,8 @@ export class UpdateLog {
     bytes.set(features, at + headBytes)
   }
 
-  /** An exposure and its win have the same features, so both are sampled or none. */
-  private sampled(bytes: Uint8Array, from: number): boolean {
+  /** An exposure and its win have the same features, so both are kept or neither. */
+  private keeps(bytes: Uint8Array, from: number): boolean {
     return this.level === 0 || (featureHash(bytes, from) & (2 ** this.level - 1)) === 0
   }
 
@@ -60,11 +63,11 @@ export class UpdateLog {
     const { bytes, count } = this
     this.count = 0
     for (let at = 0; at < count * rowBytes; at += rowBytes)
-      if (this.sampled(bytes, at + headBytes))
+      if (this.keeps(bytes, at + headBytes))
         bytes.copyWithin(this.count++ * rowBytes, at, at + rowBytes)
   }
 
-  /** A view, until the next `add`. */
+  /** The rows, as a view that is valid until the next `add`. */
   take(): Uint8Array {
     const { count } = this
     this.count = 0
@@ -74,7 +77,7 @@ export class UpdateLog {
 }
 
 const ageOf = (rows: Uint8Array, at: number) => wordAt(rows, at + 2)
-/** When the row that begins at `at` was trained with, milliseconds since the epoch. */
+/** When the row that begins at `at` trained the model, milliseconds since the epoch. */
 export const timeOf = (rows: Uint8Array, at: number): number =>
   timeIn(rows, at + headBytes) + ageOf(rows, at)
 

@@ -46,7 +46,7 @@ function learned({ every, until, delay, rate = () => 0.3, expected = 0.3 }: Traf
   let next = 0
   for (let now = 0; now < until; now += every) {
     for (; next < notices.length && notices[next]![0] <= now; next++)
-      delays.came(notices[next]![1], start + notices[next]![0])
+      delays.received(notices[next]![1], start + notices[next]![0])
     delays.exposed(expected, start + now)
   }
   return delays
@@ -136,7 +136,7 @@ t.test('nothing is known until the next notice where what was known no longer ho
   const delays = learned({ every: 10, until: 60_000, delay: () => logNormal(5000, 0.5) })
   delays.forget()
   t.equal(delays.age(0.01), Number.POSITIVE_INFINITY)
-  delays.came(300_000, start + 400_000)
+  delays.received(300_000, start + 400_000)
   t.ok(delays.age(0.5) < Number.POSITIVE_INFINITY)
   t.end()
 })
@@ -163,7 +163,7 @@ t.test('any clock: sums never fall, ages rise with their share', (t) => {
       (steps) => {
         const delays = new NoticeDelays()
         for (const [now, age, won] of steps)
-          if (won) delays.came(age, now)
+          if (won) delays.received(age, now)
           else delays.exposed(0.5, now)
         let last = 0
         for (let share = 0; share < 1; share += 0.05) {

@@ -14,10 +14,10 @@ const nameOf = (features: Uint8Array, at: number) =>
 t.test('a row has the outcome that was reported, before or after it settled', (t) => {
   const rows = new SettledRows()
   for (let n = 0; n < 1000; n++) {
-    if (n % 4 === 1) rows.became('won', row(n), 0.5)
+    if (n % 4 === 1) rows.setOutcome('won', row(n), 0.5)
     rows.add(row(n))
-    if (n % 4 === 2) rows.became('won', row(n))
-    if (n % 4 === 3) rows.became('void', row(n))
+    if (n % 4 === 2) rows.setOutcome('won', row(n))
+    if (n % 4 === 3) rows.setOutcome('void', row(n))
   }
   const { features, outcome, least } = rows.copy()
   for (let n = 0; n < 1000; n++) {

@@ -1,0 +1,36 @@
+/**
+ * The exposures that a crash lost. The win of such an exposure does not train the model: a win without its exposure would make
+ * prices look too good.
+ */
+export class LostExposures {
+  /** The time of the snapshot that was restored after a crash; NaN: nothing was lost. */
+  private snapshotAt = Number.NaN
+  /** The first time of this process. */
+  private startedAt = Number.NaN
+
+  seen(now: number): void {
+    if (!(this.startedAt > 0)) this.startedAt = now
+  }
+
+  /** The exposures that were pending in a snapshot of this time are lost. */
+  lose(snapshotAt: number): void {
+    this.snapshotAt = snapshotAt
+  }
+
+  /** Other nodes receive most of the wins, so the loss on this node does not matter. */
+  forget(): void {
+    this.snapshotAt = Number.NaN
+  }
+
+  /** Whether the exposure of a bid that was sent at `at`, and due after `wait`, was lost: it was not settled in the snapshot. */
+  has(at: number, wait: () => number, now: number): boolean {
+    if (!(this.snapshotAt > 0)) return false
+    this.seen(now)
+    return at < this.startedAt && wait() > this.snapshotAt - at
+  }
+
+  /** Whether the snapshot's guards and evidence count a bid that was sent at `at`. */
+  isCounted(at: number): boolean {
+    return at <= this.snapshotAt
+  }
+}
