@@ -10,8 +10,8 @@ import { type NodeOptions, nodeOf, yamlOf } from './service-node.ts'
 export async function serveBidweir(yaml: string, folder = newFolder()): Promise<Running> {
   const file = join(folder, 'bidweir.yaml')
   writeFileSync(file, yaml)
-  const again = createLoad(file)
-  const loaded = await again()
+  const load = createLoad(file)
+  const loaded = await load()
   const { config, faults } = loaded
   if (config === null) throw new Error(JSON.stringify(faults))
   let logged = ''
@@ -19,7 +19,7 @@ export async function serveBidweir(yaml: string, folder = newFolder()): Promise<
     logged += `${JSON.stringify({ ...fields, msg })}\n`
   }
   const log = { info: write, warn: write, error: write }
-  const service = await startService({ loaded: { ...loaded, config }, again, log })
+  const service = await startService({ loaded: { ...loaded, config }, load, log })
   const exited = Promise.withResolvers<number>()
   let stopped: Promise<void> | null = null
   return {
