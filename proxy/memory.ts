@@ -14,7 +14,7 @@ import { totalmem } from 'node:os'
 const MiB = 1024 ** 2
 
 /** Bytes: the limit of the container (cgroup), or the machine's memory without such a limit. */
-export function memoryLimit(): number {
+function memoryLimit(): number {
   const constrained = process.constrainedMemory()
   return constrained > 0 ? Math.min(constrained, totalmem()) : totalmem()
 }

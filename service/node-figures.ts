@@ -16,7 +16,7 @@ import {
   type ModeStats,
   type SupplierStats,
 } from '../opd/engine/stats.ts'
-import { guards, type Mode, modes } from '../opd/pricing/arms.ts'
+import { guards, modes } from '../opd/pricing/arms.ts'
 import { bidReasons, responseReasons } from '../opd/pricing/types.ts'
 import { createSlices } from '../opd/shared/slices.ts'
 import { bounds, outcomes, type SupplierMetrics } from '../proxy/metrics.ts'
@@ -88,6 +88,13 @@ function modeFigures(of: ModeStats): ModeFigures {
   }
 }
 
+/** Of the modes that are configured or have priced bids. */
+function modesOf(stats: SupplierStats): SupplierFigures['modes'] {
+  const used = modes.filter((mode) => stats.modes[mode].configured || stats.modes[mode].inSum > 0)
+  return Object.fromEntries(used.map((mode) => [mode, modeFigures(stats.modes[mode])]))
+}
+
+/** Bids that OPD left unmodified, by reason. */
 function leftOf(stats: SupplierStats): Counts {
   const left = named(responseReasons, stats.responses)
   for (const mode of modes)
@@ -147,19 +154,11 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
       const requests = named(outcomes, supplier?.metrics.requests ?? [], before)
       const durations = supplier?.metrics.duration.counts ?? []
       const own = stats.suppliers.get(id)
-      const inMode = (mode: Mode) => own?.modes[mode]
       return {
         requests,
         durations: named(durationNames, durations, before, outcomes.length),
         rate: Object.values(requests).reduce((sum, count) => sum + count, 0) / window,
-        modes: Object.fromEntries(
-          modes.flatMap((mode) => {
-            const of = inMode(mode)
-            return of !== undefined && (of.configured || of.inSum > 0)
-              ? [[mode, modeFigures(of)]]
-              : []
-          }),
-        ),
+        modes: own === undefined ? {} : modesOf(own),
         left: own === undefined ? {} : leftOf(own),
         notices: notices.get(id) ?? {},
         endpoints: endpointsOf(proxy, id),

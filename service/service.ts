@@ -22,15 +22,15 @@ export type Service = Awaited<ReturnType<typeof startService>>
 
 interface ServiceOptions {
   loaded: LoadedConfig & { config: Config }
-  /** Reads the configuration again; null: there is no file. */
-  again: Load | null
+  /** Reads the configuration file again; null: there is none. */
+  load: Load | null
   log: Log
 }
 
 /** Milliseconds of a drain that are reserved for flushing the stores. */
 export const flushTime = (limit: number) => Math.min(5000, limit / 4)
 
-export async function startService({ loaded, again, log }: ServiceOptions) {
+export async function startService({ loaded, load, log }: ServiceOptions) {
   const { config, invalidOpd } = loaded
   const current: ConfigRef = { config, active: activeSuppliers(config.suppliers, invalidOpd) }
   const started = config
@@ -81,7 +81,7 @@ export async function startService({ loaded, again, log }: ServiceOptions) {
     log.info({ suppliers: current.config.suppliers.length }, 'configuration reloaded')
   }
   void logFaults(loaded, log, '; OPD is off for this supplier')
-  const watching = again === null ? null : watchConfig(again, reload, loaded.files, log)
+  const watching = load === null ? null : watchConfig(load, reload, loaded.files, log)
 
   return {
     proxyPort,
@@ -140,7 +140,7 @@ async function logFaults({ faults, files }: LoadedConfig, log: Log, effect = '')
 
 /** One reload at a time. A change during a reload causes another one. */
 function watchConfig(
-  again: Load,
+  load: Load,
   reload: (loaded: LoadedConfig) => Promise<void>,
   files: FileVersions,
   log: Log,
@@ -149,7 +149,7 @@ function watchConfig(
   async function readFiles(): Promise<LoadedConfig> {
     watch.set(new Map())
     try {
-      const loaded = await again()
+      const loaded = await load()
       files = loaded.files
       return loaded
     } finally {

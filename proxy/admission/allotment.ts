@@ -95,10 +95,9 @@ export class LeasedBucket implements Bucket {
     this.askedAt = now
     this.arrived = 0
     const expected = Math.max(arrived, (this.ownDemand / demandMemory) * leaseEvery)
-    const wanted =
-      (expected < least / 10
-        ? 0
-        : expected * headroom + Math.min(extra, perSecond * extraSeconds)) - tokens
+    const reserve = Math.min(extra, perSecond * extraSeconds)
+    const needed = expected < least / 10 ? 0 : expected * headroom + reserve
+    const wanted = needed - tokens
     return { supplier: this.supplier, rate: perSecond, depth: depthOf(perSecond), wanted, arrived }
   }
 

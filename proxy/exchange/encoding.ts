@@ -11,68 +11,66 @@ const syncLimit = 64 * 1024
 /** A small body may decode to a thousand times its length: the limit on the event loop (about 0.3 ms). */
 const syncOutput = 512 * 1024
 
+/** By the value of Content-Encoding. */
+const encodings = new Map<string, Encoding>([
+  ['', 'identity'],
+  ['identity', 'identity'],
+  ['gzip', 'gzip'],
+  ['x-gzip', 'gzip'],
+  ['deflate', 'deflate'],
+  ['br', 'br'],
+])
+
 /** The encoding that a Content-Encoding header names; null: unknown, or several. */
-function encodingOf(value: string | undefined): Encoding | null {
-  if (value === undefined) return 'identity'
-  switch (value.trim().toLowerCase()) {
-    case '':
-    case 'identity':
-      return 'identity'
-    case 'gzip':
-    case 'x-gzip':
-      return 'gzip'
-    case 'deflate':
-      return 'deflate'
-    case 'br':
-      return 'br'
-    default:
-      return null
+const encodingOf = (value: string | undefined): Encoding | null =>
+  value === undefined ? 'identity' : (encodings.get(value.trim().toLowerCase()) ?? null)
+
+type Sync<Options> = (body: Uint8Array, options: Options) => Buffer
+type Async<Options> = (
+  body: Uint8Array,
+  options: Options,
+  done: (error: Error | null, result: Buffer) => void,
+) => void
+interface Limit {
+  maxOutputLength: number
+}
+
+function codec<Options>(
+  decodeSync: Sync<Limit>,
+  decode: Async<Limit>,
+  encodeSync: Sync<Options>,
+  encode: Async<Options>,
+  options: Options,
+) {
+  const encodeLater = promisify(encode)
+  return {
+    decodeSync,
+    decode: promisify(decode),
+    encodeSync: (body: Uint8Array) => encodeSync(body, options),
+    encode: (body: Uint8Array) => encodeLater(body, options),
   }
 }
 
-interface Codec {
-  decodeSync(body: Uint8Array, options: zlib.ZlibOptions): Buffer
-  decode(body: Uint8Array, options: zlib.ZlibOptions): Promise<Buffer>
-  encodeSync(body: Uint8Array): Buffer
-  encode(body: Uint8Array): Promise<Buffer>
-}
+const level = { level: 1 }
+const quality = { params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 4 } }
 
-const gzipOptions = { level: 1 }
-const brotliOptions = { params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 4 } }
-
-const codecs: Readonly<Record<Exclude<Encoding, 'identity'>, Codec>> = {
-  gzip: {
-    decodeSync: zlib.gunzipSync,
-    decode: promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.gunzip),
-    encodeSync: (body) => zlib.gzipSync(body, gzipOptions),
-    encode: (body) => promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.gzip)(body, gzipOptions),
-  },
-  deflate: {
-    decodeSync: zlib.inflateSync,
-    decode: promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.inflate),
-    encodeSync: (body) => zlib.deflateSync(body, gzipOptions),
-    encode: (body) =>
-      promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.deflate)(body, gzipOptions),
-  },
-  'deflate-raw': {
-    decodeSync: zlib.inflateRawSync,
-    decode: promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.inflateRaw),
-    encodeSync: (body) => zlib.deflateRawSync(body, gzipOptions),
-    encode: (body) =>
-      promisify<Uint8Array, zlib.ZlibOptions, Buffer>(zlib.deflateRaw)(body, gzipOptions),
-  },
-  br: {
-    decodeSync: (body, { maxOutputLength }) =>
-      zlib.brotliDecompressSync(body, maxOutputLength === undefined ? {} : { maxOutputLength }),
-    decode: (body, { maxOutputLength }) =>
-      promisify<Uint8Array, zlib.BrotliOptions, Buffer>(zlib.brotliDecompress)(
-        body,
-        maxOutputLength === undefined ? {} : { maxOutputLength },
-      ),
-    encodeSync: (body) => zlib.brotliCompressSync(body, brotliOptions),
-    encode: (body) =>
-      promisify<Uint8Array, zlib.BrotliOptions, Buffer>(zlib.brotliCompress)(body, brotliOptions),
-  },
+const codecs = {
+  gzip: codec(zlib.gunzipSync, zlib.gunzip, zlib.gzipSync, zlib.gzip, level),
+  deflate: codec(zlib.inflateSync, zlib.inflate, zlib.deflateSync, zlib.deflate, level),
+  'deflate-raw': codec(
+    zlib.inflateRawSync,
+    zlib.inflateRaw,
+    zlib.deflateRawSync,
+    zlib.deflateRaw,
+    level,
+  ),
+  br: codec(
+    zlib.brotliDecompressSync,
+    zlib.brotliDecompress,
+    zlib.brotliCompressSync,
+    zlib.brotliCompress,
+    quality,
+  ),
 }
 
 export type Decoded =

@@ -83,6 +83,28 @@ export class PassThrough {
     })
   }
 
+  /** The request to the origin, and whether it has no body. */
+  private outgoing(request: IncomingMessage, { origin, path }: PassTarget) {
+    const { protocol, host, hostname, port } = new URL(origin)
+    const { method, rawHeaders } = request
+    const fields = this.fieldsOf(request, host)
+    const length = header(rawHeaders, 'content-length')
+    const chunked = header(rawHeaders, 'transfer-encoding') !== undefined
+    const bodiless = length === undefined && !chunked
+    const framing = chunked ? ['Transfer-Encoding', 'chunked'] : ['Content-Length', length ?? '0']
+    const secure = protocol === 'https:'
+    const options = {
+      hostname: hostname.replace(/^\[|\]$/g, ''),
+      port,
+      method,
+      path,
+      headers: bodiless ? fields : [...fields, ...framing],
+      agent: secure ? this.agents.https : this.agents.http,
+      maxHeaderSize: 64 * 1024,
+    }
+    return { open: secure ? httpsRequest : httpRequest, options, bodiless }
+  }
+
   /** Forwards a request. `isLast`: whether the connection ends with this response. */
   web(
     request: IncomingMessage,
@@ -91,23 +113,7 @@ export class PassThrough {
     isLast: (response: ServerResponse) => boolean,
   ): void {
     const { via, onError } = this.options
-    const origin = new URL(target.origin)
-    const fields = this.fieldsOf(request, origin.host)
-    const { rawHeaders } = request
-    const length = header(rawHeaders, 'content-length')
-    const chunked = header(rawHeaders, 'transfer-encoding') !== undefined
-    const bodiless = length === undefined && !chunked
-    const framing = chunked ? ['Transfer-Encoding', 'chunked'] : ['Content-Length', length ?? '0']
-    const secure = origin.protocol === 'https:'
-    const sent = {
-      hostname: origin.hostname.replace(/^\[|\]$/g, ''),
-      port: origin.port,
-      method: request.method,
-      path: target.path,
-      headers: bodiless ? fields : [...fields, ...framing],
-      agent: secure ? this.agents.https : this.agents.http,
-      maxHeaderSize: 64 * 1024,
-    }
+    const { open, options, bodiless } = this.outgoing(request, target)
     let upstream: ClientRequest | null = null
     let received: IncomingMessage | null = null
 
@@ -120,7 +126,7 @@ export class PassThrough {
     }
     const onResponse = (upstreamResponse: IncomingMessage) => {
       received = upstreamResponse
-      const { statusCode = 0, statusMessage = '', rawHeaders: raw } = upstreamResponse
+      const { statusCode = 0, statusMessage = '', rawHeaders } = upstreamResponse
       const fault = faultOf(upstreamResponse)
       if (fault !== null) {
         upstreamResponse.destroy()
@@ -134,7 +140,7 @@ export class PassThrough {
         if (upstream?.writableFinished === false) upstream.destroy()
       })
       if (isLast(response)) response.shouldKeepAlive = false
-      const fields = towardsCaller(raw, undefined, via())
+      const fields = towardsCaller(rawHeaders, undefined, via())
       // RFC 9110 8.6
       const headers = statusCode === 204 ? without(fields, 'content-length') : fields
       response.writeHead(statusCode, plainPhrase(statusMessage), headers)
@@ -142,9 +148,7 @@ export class PassThrough {
     }
     /** `fresh`: a retry on a new connection, because a reused one was closed (RFC 9110 9.2.2). */
     const send = (fresh: boolean) => {
-      const attempt = (secure ? httpsRequest : httpRequest)(
-        fresh ? { ...sent, agent: false } : sent,
-      )
+      const attempt = open(fresh ? { ...options, agent: false } : options)
       upstream = attempt
       // The size of the head is the limit. With a limit of their count, node:http would silently drop header fields.
       attempt.maxHeadersCount = 0

@@ -58,7 +58,7 @@ async function startProcess(
     lockState(config.stateDir, config.store.database)
     const service = await startService({
       loaded: { ...loaded, config },
-      again: load,
+      load,
       log,
     })
     return { service, demo }

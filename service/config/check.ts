@@ -16,7 +16,10 @@ export interface LoadedConfig {
   files: FileVersions
 }
 
-/** Checks a configuration that is already a value, such as the default configuration. */
+/**
+ * Checks a configuration that is already a value, such as the default configuration. `base`: the folder of relative paths.
+ * `before`: faults that were found while the file was parsed.
+ */
 export function check(
   raw: unknown,
   base: string,
@@ -24,28 +27,30 @@ export function check(
   lineOf: (path: Path) => number | null = () => null,
   before: readonly ConfigFault[] = [],
 ): LoadedConfig {
-  const into: Expansion = { files, faults: [], external: new Map(), tooDeep: false }
-  const root = expand(raw, [], base, into)
-  let result = configSchema.safeParse(root)
-  if (!result.success && coerce(root, result.error.issues, into.external))
-    result = configSchema.safeParse(root)
-  const unset = new Set(into.faults.map((fault) => pathText(fault.path)))
+  const expansion: Expansion = { files, faults: [], external: new Map(), tooDeep: false }
+  const root = expand(raw, [], base, expansion)
+  let parsed = configSchema.safeParse(root)
+  // Values from outside of the file are text: again, with those converted for which the schema expects another type.
+  if (!parsed.success && coerce(root, parsed.error.issues, expansion.external))
+    parsed = configSchema.safeParse(root)
+  const unset = new Set(expansion.faults.map((fault) => pathText(fault.path)))
   const faults = [...before]
-  for (const { path, found, allowed } of [...into.faults, ...crossFaults(root)])
+  for (const { path, found, allowed } of [...expansion.faults, ...crossFaults(root)])
     faults.push({ path: pathText(path), line: lineOf(path), found, allowed })
   const invalidOpd = new Set<string>()
-  if (!result.success) {
-    const issues = result.error.issues.filter((issue) => !unset.has(pathText(issue.path)))
-    for (const fault of faultsOf(issues, root, into.external, lineOf)) faults.push(fault)
+  if (!parsed.success) {
+    const issues = parsed.error.issues.filter((issue) => !unset.has(pathText(issue.path)))
+    for (const fault of faultsOf(issues, root, expansion.external, lineOf)) faults.push(fault)
   }
-  const checked = (parsed: typeof result): LoadedConfig => {
-    const config = parsed.success ? resolvePaths(parsed.data, base) : null
+  const checked = (result: typeof parsed): LoadedConfig => {
+    const config = result.success ? resolvePaths(result.data, base) : null
     return { config, faults, invalidOpd, files }
   }
-  if (faults.length === 0) return checked(result)
+  if (faults.length === 0) return checked(parsed)
   const opdBlock = /^suppliers\[(\d+)\]\.opd(\.|$|\[)/
   if (!faults.every((fault) => opdBlock.test(fault.path)))
     return { config: null, faults, invalidOpd, files }
+  // All faults are in `opd` blocks: OPD is off for their suppliers, and the rest is valid without the blocks.
   const suppliers = (root as { suppliers: Record<string, unknown>[] }).suppliers
   for (const fault of faults) {
     const supplier = suppliers[Number(opdBlock.exec(fault.path)![1])]!

@@ -71,6 +71,7 @@ function readReference(reference: string, path: Path, base: string, into: Expans
 /** The schema is less deep. An alias that contains itself is deeper. */
 const maxDepth = 20
 
+/** The value with its `${ENV_NAME}` and `{file: path}` replaced. `base`: the folder of relative paths. */
 export function expand(value: unknown, path: Path, base: string, into: Expansion): unknown {
   if (path.length > maxDepth) {
     if (!into.tooDeep)

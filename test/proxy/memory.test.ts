@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net'
 import * as zlib from 'node:zlib'
 import t from 'tap'
 import { proxySchema } from '../../proxy/config.ts'
-import { bidLogLimit, heldBytesLimit, memoryLimit } from '../../proxy/memory.ts'
+import { bidLogLimit, heldBytesLimit } from '../../proxy/memory.ts'
 import { idleEngine, sample, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
 import { answerText, rawSupplier } from '../support/supplier.ts'
@@ -24,7 +24,6 @@ t.test('bodies, bid log and heap are a quarter of the memory each', (t) => {
     t.equal(bidLogLimit(limit * MiB), bidLog * MiB, `bid log of ${limit} MiB`)
   }
   t.equal(heldBytesLimit(7 * MiB, 64 * MiB), 7 * MiB)
-  t.ok(memoryLimit() > 0 && Number.isSafeInteger(memoryLimit()))
   t.end()
 })
 

@@ -218,7 +218,8 @@ t.test('an edit and a signal together are one reload, however long it takes', as
   }
   const service = await startService({
     loaded: { ...loaded, config: loaded.config! },
-    ...{ again, log: { info() {}, warn() {}, error() {} } },
+    load: again,
+    log: { info() {}, warn() {}, error() {} },
   })
   t.teardown(() => service.stop(0))
   const ids = () => service.config().suppliers.map(({ id }) => id)

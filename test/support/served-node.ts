@@ -28,8 +28,8 @@ const loadHere: typeof createLoad = (file) => {
 export async function serveBidweir(yaml: string, folder = newFolder()): Promise<Running> {
   const file = join(folder, 'bidweir.yaml')
   writeFileSync(file, yaml)
-  const again = loadHere(file)
-  const loaded = await again()
+  const load = loadHere(file)
+  const loaded = await load()
   const { config, faults } = loaded
   if (config === null) throw new Error(JSON.stringify(faults))
   let logged = ''
@@ -37,7 +37,7 @@ export async function serveBidweir(yaml: string, folder = newFolder()): Promise<
     logged += `${JSON.stringify({ ...fields, msg })}\n`
   }
   const log = { info: write, warn: write, error: write }
-  const service = await startService({ loaded: { ...loaded, config }, again, log })
+  const service = await startService({ loaded: { ...loaded, config }, load, log })
   const exited = Promise.withResolvers<number>()
   let stopped: Promise<void> | null = null
   return {

@@ -1,0 +1,110 @@
+/** The suppliers of the proxy: their configuration, their state in the directory, and their metrics since the start. */
+import type { Log } from '../opd/shared/log.ts'
+import type { Allotment, LeasedBucket } from './admission/allotment.ts'
+import type { Route } from './config.ts'
+import { SupplierMetrics } from './metrics.ts'
+import { Supplier } from './supplier.ts'
+import type { Upstream } from './upstream/pool.ts'
+
+/** The state of one supplier in the directory, at this node's location. */
+export interface DirectoryState {
+  inactiveSeats: ReadonlySet<string>
+  allotment: Allotment | undefined
+}
+
+interface SuppliersOptions {
+  upstream: Upstream
+  /** The nodes share one bucket of each allotment. */
+  leased: boolean
+  /** The limit of requests in flight for any supplier. */
+  maxInFlight: number
+  log: Log
+}
+
+const noSeats: ReadonlySet<string> = new Set()
+
+export class Suppliers {
+  /** Those that have a `/bid` path. */
+  readonly all = new Map<string, Supplier>()
+  /** Origins of `/pass`, by supplier. */
+  readonly passOrigins = new Map<string, string>()
+  /** Counters survive the removal of a supplier. */
+  readonly metrics = new Map<string, SupplierMetrics>()
+  private stateOf: (supplier: string) => DirectoryState | undefined = () => undefined
+  /** This node's part of each allotment: 1 / live nodes. */
+  share = 1
+  private maxInFlight: number
+  private readonly options: SuppliersOptions
+
+  constructor(options: SuppliersOptions) {
+    this.options = options
+    this.maxInFlight = options.maxInFlight
+  }
+
+  /** Adds a supplier, or changes its configuration. A supplier without endpoints has no `/bid` path. */
+  set(route: Route): void {
+    const { id, endpoints, passThrough } = route
+    if (passThrough === undefined) this.passOrigins.delete(id)
+    else this.passOrigins.set(id, passThrough)
+    const known = this.all.get(id)
+    if (endpoints.length === 0) this.close(id)
+    else if (known === undefined) this.add(route)
+    else {
+      known.configure(route, this.options.upstream)
+      known.limit(this.maxInFlight)
+    }
+  }
+
+  private add(route: Route): void {
+    const { upstream, log } = this.options
+    const supplier = new Supplier(route, this.metricsOf(route.id), upstream, log)
+    supplier.limit(this.maxInFlight)
+    this.applyDirectory(supplier)
+    this.all.set(route.id, supplier)
+  }
+
+  /** Requests in flight get their responses. */
+  remove(id: string): void {
+    this.passOrigins.delete(id)
+    this.close(id)
+  }
+
+  private close(id: string): void {
+    this.all.get(id)?.close()
+    this.all.delete(id)
+  }
+
+  /** The metrics of a supplier; new ones at its first use. */
+  metricsOf(id: string): SupplierMetrics {
+    const metrics = this.metrics.get(id) ?? new SupplierMetrics()
+    this.metrics.set(id, metrics)
+    return metrics
+  }
+
+  limit(maxInFlight: number): void {
+    if (maxInFlight === this.maxInFlight) return
+    this.maxInFlight = maxInFlight
+    for (const supplier of this.all.values()) supplier.limit(maxInFlight)
+  }
+
+  /** The directory or the number of live nodes has changed. */
+  setDirectory(stateOf: typeof this.stateOf, share: number): void {
+    this.stateOf = stateOf
+    this.share = share
+    for (const supplier of this.all.values()) this.applyDirectory(supplier)
+  }
+
+  private applyDirectory(supplier: Supplier): void {
+    const { allotment, inactiveSeats = noSeats } = this.stateOf(supplier.id) ?? {}
+    supplier.setDirectoryState(allotment, inactiveSeats, this.share, this.options.leased)
+  }
+
+  /** The buckets that the nodes share. */
+  *leasedBuckets(): Generator<LeasedBucket> {
+    for (const { leasedBucket } of this.all.values()) if (leasedBucket !== null) yield leasedBucket
+  }
+
+  destroy(): void {
+    for (const supplier of this.all.values()) supplier.destroy()
+  }
+}
