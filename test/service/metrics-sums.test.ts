@@ -4,16 +4,18 @@
  */
 import t from 'tap'
 import { serveNode } from '../support/served-node.ts'
-import { echoSupplier, startNode, sumOf } from '../support/service-node.ts'
+import { echoSupplier, sumOf } from '../support/service-node.ts'
 
 const count = 3000
+/** One supplier in so many has its notice twice. */
+const repeated = 10
 /** Wins that arrive together are one commit. */
 const concurrent = 32
 
 t.test('3,000 suppliers with traffic and wins', async (t) => {
   const supplier = await echoSupplier()
   const ids = Array.from({ length: count }, (_, n) => `example-exchange-${n}`)
-  const node = await startNode({
+  const node = await serveNode({
     endpoint: supplier.url,
     suppliers: ids.map((id) => `id: ${id}, opd: {enabled: true}`),
     auth: 'none',
@@ -23,22 +25,27 @@ t.test('3,000 suppliers with traffic and wins', async (t) => {
     await supplier.close()
   })
 
-  async function serve(ssp: string): Promise<void> {
+  async function serve(ssp: string, isRepeated: boolean): Promise<void> {
     const { id, svcOpd } = await node.bid({ id: `bid of ${ssp}`, ssp })
-    for (const status of ['attributed', 'duplicate']) {
+    for (const status of isRepeated ? ['attributed', 'duplicate'] : ['attributed']) {
       const { body } = await node.notify({ bid_id: id, price: '0.5', svc_opd: svcOpd })
       if (body['status'] !== status) t.fail(`${ssp}: ${body['status']}`)
     }
   }
   const waiting = [...ids]
   const worker = async () => {
-    for (let ssp = waiting.pop(); ssp !== undefined; ssp = waiting.pop()) await serve(ssp)
+    for (let ssp = waiting.pop(); ssp !== undefined; ssp = waiting.pop())
+      await serve(ssp, waiting.length % repeated === 0)
   }
   await Promise.all(Array.from({ length: concurrent }, worker))
 
   const text = await (await fetch(`${node.admin}/metrics`)).text()
-  t.ok(text.length < 5_000_000, `${text.length} bytes`)
   const metrics = await node.metrics()
+  const duplicates = [...metrics.keys()].filter((series) => series.includes('status="duplicate"'))
+  t.equal(duplicates.length, count / repeated)
+  // As if all suppliers had repeated notices.
+  const size = text.length + (repeated - 1) * `${duplicates.join(' 1\n')} 1\n`.length
+  t.ok(size < 5_000_000, `${size} bytes`)
   t.equal(sumOf(metrics, 'bidweir_requests_total', 'outcome="answer"'), count)
   t.equal(sumOf(metrics, 'bidweir_publisher_impressions_total'), count)
   t.equal(sumOf(metrics, 'bidweir_cleared_price_sum_total'), count / 2, 'no win is lost')

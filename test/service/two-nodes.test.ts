@@ -17,9 +17,8 @@ async function world(t: Test) {
     more: `location: east\nstore: {database: "${postgres.url}", redis: "${redis.url}"}\nopd: {keys: [{id: 1, secret: ${key}}]}`,
     suppliers: ['id: acme, opd: {enabled: true, holdout: 0}', 'id: other, opd: {enabled: true}'],
   }
-  const start = () => serveNode(options)
-  // The first of them makes the admin, the second finds it and is killed in the end.
-  const one = await start()
+  // Processes of their own, since their limits are tested under load. The first makes the admin, the second finds it.
+  const one = await startNode(options)
   const two = await startNode(options)
   t.teardown(async () => {
     await Promise.all([one.stop(), two.stop()])
@@ -46,11 +45,11 @@ async function world(t: Test) {
     await answer.body?.cancel()
     return answer.status === 200 ? null : answer.headers.get('x-bidweir-reason')
   }
-  return { nodes, one, two, start, redis, call, refusal }
+  return { nodes, one, two, options, redis, call, refusal }
 }
 
 t.test('two nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
-  const { nodes, one, two, start, redis, call, refusal } = await world(t)
+  const { nodes, one, two, options, redis, call, refusal } = await world(t)
   const path = '/api/svc/ssp/acme/'
   const took: number[] = []
   const on = (is_active: boolean) => ({ dsp_seats: [{ name: 's', is_active }] })
@@ -139,7 +138,7 @@ t.test('two nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
     t.equal((await call(two, 'PUT', path, lower)).status, 200)
     for (const node of nodes) await until(async () => (await allotted(node)) === 20)
     await redis.stop()
-    const three = await start()
+    const three = await serveNode(options)
     t.equal(await allotted(three), 20, 'the number of nodes is known without Redis')
     await three.stop()
     await redis.start()

@@ -3,9 +3,9 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createClient } from '@redis/client'
 import { endWithTest } from './children.ts'
 import { freePort } from './postgres.ts'
+import { ask } from './redis.ts'
 import { until } from './until.ts'
 
 export interface Servers {
@@ -25,19 +25,6 @@ export function absent(program: string): string | false {
   }
 }
 
-async function ask(port: number, words: string[]): Promise<unknown> {
-  const client = createClient({
-    socket: { host: '127.0.0.1', port, reconnectStrategy: false, connectTimeout: 20_000 },
-  })
-  client.on('error', () => undefined)
-  try {
-    await client.connect()
-    return await client.sendCommand(words)
-  } finally {
-    client.destroy()
-  }
-}
-
 function starter(program: string) {
   const folder = mkdtempSync(join(tmpdir(), 'bidweir-redis-'))
   const children = new Map<number, ChildProcess>()
@@ -45,7 +32,7 @@ function starter(program: string) {
     const child = endWithTest(spawn(program, args, { stdio: 'ignore', cwd: folder }))
     children.set(port, child)
     const answers = () =>
-      ask(port, ['PING']).then(
+      ask(port, 'PING').then(
         () => true,
         () => false,
       )
@@ -84,12 +71,12 @@ export async function startCluster(program: string): Promise<Servers> {
       ...['--cluster-port', String(bus), '--cluster-node-timeout', '5000'],
     ])
     const [from, to] = [n, n + 1].map((part) => Math.floor((slots * part) / 3))
-    await ask(port, ['CLUSTER', 'ADDSLOTSRANGE', String(from), String(to! - 1)])
-    if (n > 0) await ask(ports[0]!, ['CLUSTER', 'MEET', '127.0.0.1', String(port), String(bus)])
+    await ask(port, `CLUSTER ADDSLOTSRANGE ${from} ${to! - 1}`)
+    if (n > 0) await ask(ports[0]!, `CLUSTER MEET 127.0.0.1 ${port} ${bus}`)
   }
   const complete = async () => {
-    const infos = await Promise.all(ports.map((port) => ask(port, ['CLUSTER', 'INFO'])))
-    return infos.every((info) => /cluster_state:ok[\s\S]*known_nodes:3/.test(String(info)))
+    const infos = await Promise.all(ports.map((port) => ask(port, 'CLUSTER INFO')))
+    return infos.every((info) => /cluster_state:ok[\s\S]*known_nodes:3/.test(info))
   }
   const isComplete = () => complete().catch(() => false)
   await until(isComplete, { what: 'a Cluster of three' })
@@ -123,8 +110,8 @@ export async function startSentinel(program: string): Promise<Servers> {
   )
   await run(sentinel, [file, '--sentinel'])
   const follows = async () =>
-    /slave0:[^\r]*state=online/.test(String(await ask(master, ['INFO', 'replication']))) &&
-    /slaves=1/.test(String(await ask(sentinel, ['INFO', 'sentinel'])))
+    /slave0:[^\r]*state=online/.test(await ask(master, 'INFO replication')) &&
+    /slaves=1/.test(await ask(sentinel, 'INFO sentinel'))
   await until(follows, { what: 'a replica that the Sentinel knows' })
   return {
     url: `redis+sentinel://127.0.0.1:${sentinel}/main`,

@@ -45,6 +45,8 @@ function replayOf(market: Market, create: () => Learner = () => createLearner({}
 const within = (estimate: { low: number; high: number } | null, truth: number) =>
   estimate !== null && estimate.low <= truth && truth <= estimate.high
 
+const seeds = [1, 2, 3, 4, 5]
+
 t.test('another factor than the logged one: the truth lies within the intervals', (t) => {
   for (const [factor, wrong] of [
     [0.85, 1],
@@ -54,7 +56,6 @@ t.test('another factor than the logged one: the truth lies within the intervals'
   ] as const) {
     let covered = 0
     let widest = 0
-    const seeds = [1, 2, 3, 4, 5, 6, 7, 8]
     for (const seed of seeds) {
       const { integrations } = replayOf({ bids: 20_000, seed }, () => constant(factor, wrong))
       const [{ verdict, doubly_robust: robust, slice }] = integrations as [(typeof integrations)[0]]
@@ -70,8 +71,8 @@ t.test('another factor than the logged one: the truth lies within the intervals'
       covered += checks.filter(Boolean).length
       widest = Math.max(widest, robust!.win_rate!.high - robust!.win_rate!.low)
     }
-    // 95 % intervals: of 32 one or two may miss.
-    t.ok(covered >= 28, `${covered} of 32 at factor ${factor}, model times ${wrong}`)
+    // 95 % intervals: of 20 one or two may miss.
+    t.ok(covered >= 18, `${covered} of 20 at factor ${factor}, model times ${wrong}`)
     t.ok(widest < 0.12, `${widest}`)
   }
   t.end()
@@ -79,7 +80,7 @@ t.test('another factor than the logged one: the truth lies within the intervals'
 
 t.test('IPS needs no model at all', (t) => {
   let covered = 0
-  for (const seed of [1, 2, 3, 4, 5, 6, 7, 8]) {
+  for (const seed of seeds) {
     const { integrations } = replayOf({ bids: 20_000, seed }, () => constant(0.85, 0.2))
     const { ips } = integrations[0]!
     const inBa = 2.5
@@ -90,7 +91,7 @@ t.test('IPS needs no model at all', (t) => {
       Math.abs(ips!.margin_share!.value - 0.15) < 1e-9,
     ].filter(Boolean).length
   }
-  t.ok(covered >= 28, `${covered} of 32`)
+  t.ok(covered >= 18, `${covered} of 20`)
   t.end()
 })
 
