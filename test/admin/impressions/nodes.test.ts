@@ -1,7 +1,7 @@
 /** Three whole nodes on one PostgreSQL and one Redis: every win counts once, whichever node receives it or is killed. */
 import t from 'tap'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
-import { newFolder } from '../../support/process.ts'
+import type { Running } from '../../support/process.ts'
 import { redisAbsent, startRedis } from '../../support/redis.ts'
 import { serveNode } from '../../support/served-node.ts'
 import { echoSupplier, type Node, startNode, sumOf } from '../../support/service-node.ts'
@@ -59,18 +59,18 @@ t.test('two nodes that know nothing of each other', { skip: postgresAbsent }, as
 t.test('one win each over three nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
   const supplier = await echoSupplier()
   const [redis, postgres] = await Promise.all([startRedis(), startPostgres()])
-  const start = (folder = newFolder()) =>
-    startNode({
-      endpoint: supplier.url,
-      auth: 'none',
-      folder,
-      more: `store: {database: "${postgres.url}", redis: "${redis.url}"}\nopd: {keys: [{id: 1, secret: ${key}}]}`,
-      suppliers: [
-        'id: acme, opd: {enabled: true, holdout: 0}',
-        'id: both, notices: both, opd: {enabled: true, holdout: 0}',
-      ],
-    })
-  const nodes = await Promise.all([start(), start(), start()])
+  const options = {
+    endpoint: supplier.url,
+    auth: 'none',
+    more: `store: {database: "${postgres.url}", redis: "${redis.url}"}\nopd: {keys: [{id: 1, secret: ${key}}]}`,
+    suppliers: [
+      'id: acme, opd: {enabled: true, holdout: 0}',
+      'id: both, notices: both, opd: {enabled: true, holdout: 0}',
+    ],
+  } as const
+  let victim = await startNode(options)
+  const others = [await serveNode(options), await serveNode(options)]
+  const nodes: Node<Running>[] = [...others, victim]
   t.teardown(async () => {
     for (const node of nodes) await node.stop()
     await Promise.all([supplier.close(), redis.stop(), postgres.close()])
@@ -78,7 +78,7 @@ t.test('one win each over three nodes', { skip: postgresAbsent || redisAbsent },
   const at = (n: number) => nodes[n % nodes.length]!
 
   /** Sends until it is answered for good: a node that is away or a store that waits is asked again. */
-  async function told(pick: () => Node, params: Record<string, string | undefined>) {
+  async function told(pick: () => Node<Running>, params: Record<string, string | undefined>) {
     let status = ''
     await until(async () => {
       const answer = await pick()
@@ -130,10 +130,9 @@ t.test('one win each over three nodes', { skip: postgresAbsent || redisAbsent },
     }
     const all = Promise.all([few(), few(), few()])
     await until(() => attributed.size > 10)
-    const victim = nodes[2]!
-    victim.bidweir.child.kill('SIGKILL')
-    await victim.bidweir.exited
-    nodes[2] = await start(victim.folder)
+    await victim.stop('SIGKILL')
+    victim = await startNode({ ...options, folder: victim.folder })
+    nodes[2] = victim
     await all
     // a win that was on disk when its node died may have been answered to nobody: never twice, and in the ledger
     t.ok([...attributed.values()].every((times) => times === 1))

@@ -32,7 +32,7 @@ async function nodeOn(t: Test, store: Store, url?: string) {
   return impressionsApi(t, { ...options, shared: state.shared })
 }
 
-const races = 100
+const races = 60
 /** Wins that are reported at the same time. */
 const together = 20
 

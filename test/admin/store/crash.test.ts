@@ -28,7 +28,7 @@ async function life(url: string, round: number): Promise<string[]> {
 
 onBoth(async (t, database) => {
   const { url } = database
-  const rounds = database.stop === undefined ? 10 : 5
+  const rounds = database.stop === undefined ? 6 : 4
   const lines: string[] = []
   const restarts: number[] = []
   for (let round = 0; round < rounds; round++) {

@@ -78,7 +78,7 @@ onBoth(async (t, database) => {
     retention.close()
     await duplicates.close()
   })
-  await Promise.all(notices(3000).map((each) => store.ledger.record(each)))
+  await Promise.all(notices(1200).map((each) => store.ledger.record(each)))
   for (const [n, publisher] of ['p1', 'p1', 'p2'].entries())
     duplicates.count({
       supplier: 'acme',

@@ -173,7 +173,7 @@ async function fuzz(
 t.test('mutated requests', async (t) => {
   const fast = await laneWorld(t, 'fast', { timeout: '20s' })
   const general = await laneWorld(t, 'general', { timeout: '20s' })
-  const failures = await fuzz(cases(1500), allowedOfRequests, async (slot, random) => {
+  const failures = await fuzz(cases(900), allowedOfRequests, async (slot, random) => {
     const bytes = fuzzedRequests(slot, random)
     const last = bid(slot, canary)
     const together = random() < 0.5
@@ -195,7 +195,7 @@ t.test('mutated requests', async (t) => {
 t.test('mutated requests behind the good one', async (t) => {
   const fast = await laneWorld(t, 'fast', { timeout: '5s' })
   const general = await laneWorld(t, 'general', { timeout: '5s' })
-  const failures = await fuzz(cases(600), allowedOfRequests, async (slot, random) => {
+  const failures = await fuzz(cases(350), allowedOfRequests, async (slot, random) => {
     const [good, damaged] = repeatedRequest(slot, random)
     const behind = damaged + bid(slot, canary)
     const seenOn = async (lane: typeof fast): Promise<Seen> => {
@@ -213,7 +213,7 @@ t.test('mutated answers of suppliers', async (t) => {
   const route = { timeout: '400ms' }
   const fast = await laneWorld(t, 'fast', route)
   const general = await laneWorld(t, 'general', route)
-  const failures = await fuzz(cases(700), allowedOfAnswers, async (slot, random) => {
+  const failures = await fuzz(cases(450), allowedOfAnswers, async (slot, random) => {
     const answer = fuzzedAnswer(random)
     const repeated = random() < 0.5
     const seenOn = async (lane: typeof fast): Promise<Seen> => {
