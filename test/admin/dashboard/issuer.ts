@@ -2,7 +2,8 @@
 import type { Page } from 'playwright-core'
 import type { Test } from 'tap'
 import { launch, openPage } from '../../support/console.ts'
-import { newFolder, startBidweir } from '../../support/process.ts'
+import { newFolder } from '../../support/process.ts'
+import { serveBidweir } from '../../support/served-node.ts'
 import { until } from '../../support/until.ts'
 
 const yaml = (folder: string, issuer: string) => `
@@ -26,7 +27,7 @@ async function logIn(page: Page, name: string, password: string): Promise<void> 
 export async function consoleLogIn(t: Test, auth: string) {
   const issuer = `${auth}/auth/realms/main`
   const folder = newFolder()
-  const bidweir = await startBidweir(yaml(folder, issuer), folder)
+  const bidweir = await serveBidweir(yaml(folder, issuer), folder)
   const browser = await launch()
   t.teardown(async () => {
     await browser.close()
