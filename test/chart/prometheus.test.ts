@@ -52,7 +52,7 @@ t.test('every panel has data from a demo', { skip }, async (t) => {
   const labels = { namespace: 'n', service: 's', pod: 'p' }
   const targets = [bidweir.adminPort, await nodeOnRedis(t)].map((port) => `127.0.0.1:${port}`)
   const config = {
-    global: { scrape_interval: '2s', scrape_timeout: '2s' },
+    global: { scrape_interval: '1s', scrape_timeout: '1s' },
     scrape_configs: [{ job_name: 'bidweir', static_configs: [{ targets, labels }] }],
   }
   writeFileSync(join(folder, 'prometheus.yaml'), stringify(config))

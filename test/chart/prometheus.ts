@@ -1,5 +1,6 @@
 /** promtool as the chart's tests call it. */
 import { spawnSync } from 'node:child_process'
+import { withoutCollector } from './helm.ts'
 
 /** What `t.test` takes to skip by name where promtool is absent. */
 export const needsPromtool = {
@@ -10,6 +11,9 @@ export const needsPromtool = {
 }
 
 export function promtool(...args: string[]) {
-  const { status, stdout, stderr } = spawnSync('promtool', args, { encoding: 'utf8' })
+  const { status, stdout, stderr } = spawnSync('promtool', args, {
+    encoding: 'utf8',
+    env: withoutCollector,
+  })
   return { ok: status === 0, text: stdout + stderr }
 }

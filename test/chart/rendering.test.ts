@@ -9,10 +9,16 @@ const pg = 'store.database.url=postgres://u@db/x'
 const redis = 'store.redis.url=redis://cache'
 const supplier = 'suppliers.acme.endpoints[0]=https://a.example/'
 
+const made = new Map<string, Manifest[]>()
+/** Each set of values is rendered once. */
 function rendered(...sets: string[]): Manifest[] {
+  const known = made.get(sets.join())
+  if (known !== undefined) return known
   const { ok, text, error } = template(...sets.flatMap((set) => ['--set', set]))
   if (!ok) throw new Error(error)
-  return manifests(text)
+  const all = manifests(text)
+  made.set(sets.join(), all)
+  return all
 }
 interface Metadata {
   labels: Record<string, string>

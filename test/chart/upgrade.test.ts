@@ -7,9 +7,10 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import { lastReleaseAbsent, unpackLastRelease } from '../support/last-release.ts'
-import { chart, helm, kubernetes, manifests, needsHelm } from './helm.ts'
+import { chart, helm, kubernetes, manifests, needsHelm, withoutCollector } from './helm.ts'
 
-const run = promisify(execFile)
+const execute = promisify(execFile)
+const run = (args: string[]) => execute('helm', args, { env: withoutCollector })
 
 type Secrets = Record<string, Record<string, string>>
 
@@ -45,7 +46,7 @@ async function cluster(t: Test, secrets: Secrets, immutable = false): Promise<st
 async function secretsOf(t: Test, before: Secrets, ...args: string[]): Promise<Secrets> {
   const api = await cluster(t, before)
   const server = ['--dry-run=server', '--kube-apiserver', api, '--namespace', 'bids']
-  const { stdout } = await run('helm', ['template', 'test', chart, ...server, ...args])
+  const { stdout } = await run(['template', 'test', chart, ...server, ...args])
   const secrets = manifests(stdout).filter(({ kind }) => kind === 'Secret')
   for (const { metadata } of secrets)
     t.equal(metadata.annotations!['helm.sh/resource-policy'], 'keep', metadata.name)
@@ -82,7 +83,7 @@ t.test(
   async (t) => {
     const immutableOf = async (...given: [Secrets, boolean?]) => {
       const server = ['--dry-run=server', '--kube-apiserver', await cluster(t, ...given)]
-      const { stdout } = await run('helm', ['template', 'test', chart, ...server, '-n', 'bids'])
+      const { stdout } = await run(['template', 'test', chart, ...server, '-n', 'bids'])
       const secrets = manifests(stdout).filter(({ kind }) => kind === 'Secret')
       return secrets.map((secret) => (secret as { immutable?: boolean }).immutable ?? false)
     }

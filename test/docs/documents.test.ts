@@ -6,7 +6,8 @@ import t from 'tap'
 import { parse } from 'yaml'
 import { reference } from '../../docs/generate.ts'
 import { jsonSchema } from '../../service/config/schema.ts'
-import { command, newFolder } from '../support/process.ts'
+import { commandHere } from '../support/command.ts'
+import { newFolder } from '../support/process.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const files = (pattern: string | string[]) =>
@@ -136,14 +137,14 @@ t.test('the configurations that are shown are valid', async (t) => {
   )!
   const shown = join(newFolder(), 'bidweir.yaml')
   writeFileSync(shown, minimal)
-  const env = {
+  Object.assign(process.env, {
     DATABASE_URL: 'postgres://bidweir@127.0.0.1/bidweir',
     REDIS_URL: 'redis://127.0.0.1',
     OPD_KEY: Buffer.alloc(32).toString('base64url'),
-  }
+  })
   for (const file of [shown, ...files('examples/*.yaml').map((name) => join(root, name))]) {
-    const { code, stdout, stderr } = await command(['check', '--config', file], { env })
-    t.equal(code, 0, `${file}: ${stdout}${stderr}`)
+    const { code, said } = await commandHere('check', '--config', file)
+    t.equal(code, 0, `${file}: ${said}`)
   }
 })
 

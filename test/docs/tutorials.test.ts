@@ -166,7 +166,7 @@ function run(
 
 const newFolder = () => mkdtempSync(join(tmpdir(), 'bidweir-tutorial-'))
 
-t.jobs = 2
+t.jobs = 3
 /** One page: `node test/docs/tutorials.test.ts 05`. */
 const only = process.argv[2] ?? ''
 for (const name of readdirSync(folder).filter(

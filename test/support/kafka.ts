@@ -1,12 +1,14 @@
 /** A real Kafka, one node in KRaft mode: `KAFKA_JARS="$(.ci/kafka)"`, or the cache that it fills. */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { homedir, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Admin, Consumer, MessagesStreamModes, stringDeserializers } from '@platformatic/kafka'
 import { endWithTest } from './children.ts'
 import { freePort } from './postgres.ts'
+import { tcpProxy } from './tcp-proxy.ts'
 import { startLimit, until } from './until.ts'
 
 const cache = process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache')
@@ -18,9 +20,9 @@ export interface Kafka {
   broker: string
   /** By its name, with TLS and SASL; '' without a certificate. */
   secure: string
-  /** Ends it, or starts it again with what it has stored. */
-  stop(): Promise<void>
-  start(): Promise<void>
+  /** Refuses connections to `broker` and ends those that are open, or accepts them again. */
+  disconnect(): Promise<void>
+  reconnect(): Promise<void>
   close(): Promise<void>
 }
 
@@ -60,6 +62,8 @@ function secureListener(folder: string, { cert, key, username, password }: Crede
 export async function startKafka(credentials: Credentials | null = null): Promise<Kafka> {
   const folder = mkdtempSync(join(tmpdir(), 'bidweir-kafka-'))
   const [port, controller, secure] = [await freePort(), await freePort(), await freePort()]
+  let proxy = await tcpProxy(port)
+  const broker = `127.0.0.1:${proxy.port}`
   const also = credentials === null ? '' : `,SASL_SSL://127.0.0.1:${secure}`
   const file = join(folder, 'server.properties')
   writeFileSync(
@@ -69,7 +73,7 @@ export async function startKafka(credentials: Credentials | null = null): Promis
       'node.id=1',
       `controller.quorum.voters=1@127.0.0.1:${controller}`,
       `listeners=PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controller}${also}`,
-      `advertised.listeners=PLAINTEXT://127.0.0.1:${port}${also.replace('127.0.0.1', 'localhost')}`,
+      `advertised.listeners=PLAINTEXT://${broker}${also.replace('127.0.0.1', 'localhost')}`,
       'controller.listener.names=CONTROLLER',
       'listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL',
       `log.dirs=${join(folder, 'logs')}`,
@@ -92,50 +96,43 @@ export async function startKafka(credentials: Credentials | null = null): Promis
         })
   const format = java('kafka.tools.StorageTool', 'format', '-t', id, '-c', file, ...users)
   execFileSync('java', format, { stdio: 'ignore' })
-  const broker = `127.0.0.1:${port}`
-  let child: ChildProcess
+  const child = endWithTest(
+    spawn('java', java('kafka.Kafka', file), { stdio: ['ignore', 'pipe', 'pipe'] }),
+  )
   let output = ''
-  const start = async () => {
-    child = endWithTest(
-      spawn('java', java('kafka.Kafka', file), { stdio: ['ignore', 'pipe', 'pipe'] }),
-    )
-    for (const stream of [child.stdout!, child.stderr!])
-      stream.on('data', (chunk) => {
-        output = (output + chunk).slice(-4000)
-      })
-    const answers = async () => {
-      if (child.exitCode !== null) throw new Error(`Kafka ended: ${output}`)
-      const admin = new Admin({
-        clientId: 'test',
-        bootstrapBrokers: [broker],
-        retries: false,
-        connectTimeout: 2000,
-      })
-      try {
-        await admin.listTopics()
-        return true
-      } catch {
-        return false
-      } finally {
-        await admin.close().catch(() => undefined)
-      }
-    }
-    await until(answers, { what: 'a Kafka that answers', limit: startLimit })
-  }
-  const stop = () =>
-    new Promise<void>((resolve) => {
-      if (child.exitCode !== null || child.signalCode !== null) return resolve()
-      child.once('exit', () => resolve())
-      child.kill('SIGKILL')
+  for (const stream of [child.stdout, child.stderr])
+    stream.on('data', (chunk) => {
+      output = (output + chunk).slice(-4000)
     })
-  await start()
+  const ended = once(child, 'exit')
+  const answers = async () => {
+    if (child.exitCode !== null) throw new Error(`Kafka ended: ${output}`)
+    const admin = new Admin({
+      clientId: 'test',
+      bootstrapBrokers: [broker],
+      retries: false,
+      connectTimeout: 2000,
+    })
+    try {
+      await admin.listTopics()
+      return true
+    } catch {
+      return false
+    } finally {
+      await admin.close().catch(() => undefined)
+    }
+  }
+  await until(answers, { what: 'a Kafka that answers', limit: startLimit })
   return {
     broker,
     secure: credentials === null ? '' : `localhost:${secure}`,
-    start,
-    stop,
+    disconnect: () => proxy.close(),
+    async reconnect() {
+      proxy = await tcpProxy(port, 0, proxy.port)
+    },
     async close() {
-      await stop()
+      child.kill('SIGKILL')
+      await Promise.all([ended, proxy.close()])
       rmSync(folder, { recursive: true, force: true })
     },
   }

@@ -9,8 +9,8 @@ interface TcpProxy {
   close(): Promise<void>
 }
 
-/** `delay`: milliseconds in each direction. */
-export async function tcpProxy(target: number, delay = 0): Promise<TcpProxy> {
+/** `delay`: milliseconds in each direction. `port`: 0 takes a free one. */
+export async function tcpProxy(target: number, delay = 0, port = 0): Promise<TcpProxy> {
   let swallowing = false
   const sockets = new Set<Socket>()
   const server = createServer((near) => {
@@ -32,7 +32,7 @@ export async function tcpProxy(target: number, delay = 0): Promise<TcpProxy> {
       })
     }
   })
-  server.listen(0, '127.0.0.1')
+  server.listen(port, '127.0.0.1')
   await once(server, 'listening')
   return {
     port: (server.address() as AddressInfo).port,

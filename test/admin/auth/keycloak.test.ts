@@ -4,8 +4,8 @@ import { createDemoSupplier } from '../../../service/demo/supplier.ts'
 import { browserAbsent } from '../../support/console.ts'
 import { keycloakAbsent, startKeycloak } from '../../support/keycloak.ts'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
-import { startBidweir } from '../../support/process.ts'
 import { walkThrough } from '../../support/readme.ts'
+import { serveBidweir } from '../../support/served-node.ts'
 import { until } from '../../support/until.ts'
 import { consoleLogIn } from '../dashboard/issuer.ts'
 
@@ -33,7 +33,7 @@ async function world(t: Test) {
   const database = await startPostgres()
   t.teardown(() => database.close())
   const auth = await startKeycloak(t)
-  const bidweir = await startBidweir(yaml(`${auth}/auth/realms/main`, database.url, supplier.url))
+  const bidweir = await serveBidweir(yaml(`${auth}/auth/realms/main`, database.url, supplier.url))
   t.teardown(() => bidweir.stop())
   const api = `http://127.0.0.1:${bidweir.adminPort}`
   const list = (token: string) =>

@@ -3,7 +3,12 @@ import { readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { startLimit, until } from '../../support/until.ts'
-import { type ControlPlane, restricted, startControlPlane } from '../cluster/control-plane.ts'
+import {
+  type ControlPlane,
+  restricted,
+  startControlPlane,
+  unchecked,
+} from '../cluster/control-plane.ts'
 import { kubernetesAbsent } from '../cluster/kubernetes.ts'
 import { chart, type Manifest, manifests, needsHelm } from '../helm.ts'
 import { operations } from './operations.ts'
@@ -29,7 +34,7 @@ const podsOf = (object: Manifest): Manifest[] => {
 /** Offers all that the chart renders, hooks and pods as well. */
 async function offerAll(t: Test, plane: ControlPlane, args: string[]) {
   const { text, ok, error } = await plane.helm(
-    ...['template', 'test', chart, '--namespace', 'bids', '--validate', ...args],
+    ...['template', 'test', chart, '--namespace', 'bids', '--validate', ...unchecked, ...args],
   )
   t.ok(ok, error)
   const objects = manifests(text).flatMap((object) => [object, ...podsOf(object)])

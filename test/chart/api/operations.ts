@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { lastReleaseAbsent, unpackLastRelease } from '../../support/last-release.ts'
-import { type ControlPlane, restricted } from '../cluster/control-plane.ts'
+import { type ControlPlane, restricted, unchecked } from '../cluster/control-plane.ts'
 import { chart } from '../helm.ts'
 
 interface Listed {
@@ -18,8 +18,8 @@ export async function operations(t: Test, plane: ControlPlane) {
     const at = `/api/v1/namespaces/${namespace}`
     const helm = async (t: Test, ...args: string[]) => {
       // No node, so no Job ends: test/chart/node has the hooks.
-      const hooks = /^(install|upgrade|rollback|uninstall)$/.test(args[0]!) ? ['--no-hooks'] : []
-      const { ok, error } = await plane.helm(...args, '--namespace', namespace, ...hooks)
+      const more = ['--no-hooks', ...(/^(install|upgrade)$/.test(args[0]!) ? unchecked : [])]
+      const { ok, error } = await plane.helm(...args, '--namespace', namespace, ...more)
       t.ok(ok, error)
       t.notMatch(error, /warning/i, args[0]!)
     }
@@ -98,8 +98,8 @@ export async function operations(t: Test, plane: ControlPlane) {
     await helm(t, 'install', 'bids', chart, ...stores, '--set', 'replicaCount=5')
     const upgrade = () =>
       plane.helm(
-        ...['upgrade', 'bids', chart, '--namespace', 'handed-over', '--no-hooks', ...stores],
-        ...['--set', 'autoscaling.enabled=true'],
+        ...['upgrade', 'bids', chart, '--namespace', 'handed-over', '--no-hooks', ...unchecked],
+        ...[...stores, '--set', 'autoscaling.enabled=true'],
       )
     const command = 'scale deployment/bids-bidweir --replicas=5'
     t.match((await upgrade()).text, command)

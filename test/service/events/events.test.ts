@@ -172,7 +172,7 @@ t.test('events', { skip: kafkaAbsent }, async (t) => {
     const before = await first.bid({ id: 'before' })
     t.match(await win(first, before, before.out), { http: 200, body: { status: 'attributed' } })
     await until(async () => (await metric(first, 'bidweir_events_sent_total{type="win"}')) === 1)
-    await kafka.stop()
+    await kafka.disconnect()
     const won: string[] = []
     for (let n = 0; n < 20; n++) {
       const bid = await first.bid({ id: `w${n}`, auction: `w${n}` })
@@ -182,7 +182,7 @@ t.test('events', { skip: kafkaAbsent }, async (t) => {
     await until(async () => (await metric(first, 'bidweir_events_failures_total')) > 0)
     t.equal((await fetch(`${first.admin}/readyz`)).status, 200)
     await first.bidweir.stop('SIGKILL')
-    await kafka.start()
+    await kafka.reconnect()
     const second = await serveNode(options)
     t.teardown(() => second.stop())
     const reader = await readTopic(kafka.broker, topic)
