@@ -15,7 +15,7 @@ export const needsHelm = {
       : 'helm not found (.ci/helm installs it)',
 }
 
-/** Environment of programs in Go that end before their garbage matters: a third of their CPU is its collection. */
+/** Environment of programs in Go that end before their garbage matters: its collection is a quarter of their CPU. */
 export const withoutCollector = { ...process.env, GOGC: 'off' }
 
 /** The golden files are one cluster's, whatever helm believes in. */

@@ -84,11 +84,12 @@ function copyPackages(checkout: string, folder: string): void {
   const { packages, ...lock } = lockOf(join(checkout, hidden))
   const kept = Object.entries(packages).filter(([, { dev, extraneous }]) => !dev && !extraneous)
   const paths = kept.map(([path]) => path)
-  // Hard links: later lines remove files, and none changes one.
-  const linked = statSync(checkout).dev === statSync(folder).dev ? ['--link'] : []
-  const args = ['-r', ...linked, '--parents', ...paths, folder]
-  const { status, stderr } = spawnSync('cp', args, { cwd: checkout, encoding: 'utf8' })
-  if (status !== 0) throw new Error(stderr)
+  const copy = (how: string) =>
+    spawnSync('cp', ['-r', how, '--parents', ...paths, folder], { cwd: checkout })
+  // Hard links: later lines remove files, and none changes one. From another disk they are copied.
+  let copied = copy('--link')
+  if (copied.status !== 0) copied = copy('--remove-destination')
+  if (copied.status !== 0) throw new Error(String(copied.stderr))
   const list = { ...lock, packages: Object.fromEntries(kept) }
   writeFileSync(join(folder, hidden), JSON.stringify(list))
 }

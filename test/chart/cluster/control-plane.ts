@@ -10,7 +10,7 @@ import { text } from 'node:stream/consumers'
 import { parse, stringify } from 'yaml'
 import { freePort } from '../../support/postgres.ts'
 import { startLimit, until } from '../../support/until.ts'
-import { type Manifest, type Rendered, withoutCollector } from '../helm.ts'
+import type { Manifest, Rendered } from '../helm.ts'
 import { definitions, run } from './kubernetes.ts'
 
 interface Answer {
@@ -69,9 +69,9 @@ export async function startControlPlane(host = '127.0.0.1', more: string[] = [])
     '--service-account-issuer=https://kubernetes.default.svc',
     ...more,
   ]
-  // a fifth of its CPU would be the collector's
-  const env = { ...process.env, GOGC: '400' }
-  const apiserver = run(folder, 'kube-apiserver', options, env)
+  // The collection of garbage by default is a fifth of the CPU of the API server and of helm.
+  const seldom = { ...process.env, GOGC: '200' }
+  const apiserver = run(folder, 'kube-apiserver', options, seldom)
   const server = `https://${host}:${port}`
 
   const api = async (method: string, path: string, body?: object, type = 'application/json') => {
@@ -97,7 +97,7 @@ export async function startControlPlane(host = '127.0.0.1', more: string[] = [])
   const helm = (...args: string[]) =>
     new Promise<Rendered>((resolve) => {
       const env = {
-        ...withoutCollector,
+        ...seldom,
         KUBECONFIG: kubeconfig,
         HELM_CACHE_HOME: join(folder, 'helm'),
       }
