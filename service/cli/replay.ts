@@ -3,10 +3,10 @@
  */
 
 import { type OpdConfig, opdSchema } from '../../opd/config.ts'
+import type { Estimate } from '../../opd/replay/estimates.ts'
 import { createReplay, type ReplayCounts } from '../../opd/replay/replay.ts'
 import type { ReplayPolicy } from '../../opd/replay/replica.ts'
 import type { IntegrationReport, TotalReport } from '../../opd/replay/report.ts'
-import type { Estimate } from '../../opd/replay/estimates.ts'
 import { milliseconds } from '../../opd/shared/units.ts'
 import { logFiles, type ReadLine, readLogs } from '../../opd/state/log-reader.ts'
 import { loadConfig } from '../config/load.ts'
