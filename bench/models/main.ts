@@ -2,8 +2,10 @@
  * `npm run bench:models`: what nodes send each other: bytes of updates and of the shared curve, CPU time of both, memory of
  * a model, and an event of the stream; half a minute.
  */
+
 import { gunzipSync, gzipSync } from 'node:zlib'
 import { type BidFacts, createLearner, type Learner } from '../../opd/learner.ts'
+import { drained } from '../../opd/shared/slices.ts'
 import { decisionEventOf } from '../../service/events/event.ts'
 import { messageOf } from '../../service/events/stream.ts'
 import { bench, type Run } from '../harness/bench.ts'
@@ -34,12 +36,6 @@ function play(learner: Learner, bids: number, names: number): void {
     if (n % 10 === 0) learner.win(bytes, decision.outBa, at + 5)
     else learner.lose(bytes, null, at + 5)
   }
-}
-
-function finished<T>(slices: Generator<undefined, T>): T {
-  let slice = slices.next()
-  while (!slice.done) slice = slices.next()
-  return slice.value
 }
 
 function updates({ quick }: Run): Block[] {
@@ -73,11 +69,11 @@ function curves({ quick }: Run): Block[] {
   const rows = [500, 5000, 50_000].map((names) => {
     const learner = createLearner({})
     play(learner, quick ? 20_000 : 100_000, names)
-    const shared = timed(() => Buffer.concat(finished(learner.sharing(() => {}))))
+    const shared = timed(() => Buffer.concat(drained(learner.sharing(() => {}))))
     const packed = timed(() => gzipSync(shared.result, { level: 1 }))
     const unpacked = timed(() => new Uint8Array(gunzipSync(packed.result)))
     const other = createLearner({})
-    const adopted = timed(() => finished(other.adopting(unpacked.result.slice(), () => [])))
+    const adopted = timed(() => drained(other.adopting(unpacked.result.slice(), () => [])))
     const kib = (packed.result.length / 1024).toFixed(0)
     const ms = (of: { us: number }) => (of.us / 1000).toFixed(1)
     return [String(names), kib, ms(shared), ms(packed), ms(unpacked), ms(adopted)]

@@ -1,11 +1,11 @@
-/** What others would do, behind as much of the learner's door as the driver needs. */
+/** Other methods, with the part of the learner's interface that the driver needs. */
 import type { BidFacts, Decision } from '../../opd/learner.ts'
 import { normal } from '../../opd/shared/random.ts'
 import type { Bidder } from './drive.ts'
 
 const factors = Array.from({ length: 15 }, (_each, n) => 0.3 + 0.05 * n)
 
-/** Remembers what was sent, by an id of eight bytes; settles at `patience`. */
+/** Keeps what was sent by an id of eight bytes; settles it after `patience`. */
 abstract class Baseline<Sent> implements Bidder {
   private readonly sent = new Map<number, { at: number; what: Sent }>()
   private id = 0

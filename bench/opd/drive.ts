@@ -8,7 +8,7 @@ import { type Market, minimumToWin, type Offer } from './market.ts'
 import { type Multipliers, Oracle } from './oracle.ts'
 import { type Source, source } from './random.ts'
 
-/** What a run needs of a learner; baselines implement no more. */
+/** The part of the learner's interface that a run needs. Baselines implement no more. */
 export type Bidder = Pick<Learner, 'decide' | 'expose' | 'win' | 'advance'> &
   Partial<Pick<Learner, 'delta' | 'merge' | 'snapshot' | 'lose' | 'refitJob' | 'applyRefit'>>
 
@@ -21,7 +21,7 @@ export interface DriveOptions {
   /** One learner a node. */
   create: () => Bidder
   nodes?: number
-  /** The first node is killed at this bid, and what it had not sent is lost. */
+  /** The first node is killed at this bid. Its updates that were not sent are lost. */
   killAt?: number
   /** Milliseconds from bid to notice. */
   delay?: (now: number, draw: Source) => number
@@ -31,9 +31,9 @@ export interface DriveOptions {
   minimumToWin?: boolean
   /** Milliseconds between bids, where it is not the market's. */
   every?: (n: number) => number
-  /** What the oracle is held to; pure margin by default. */
+  /** The multipliers of the oracle; pure margin by default. */
   reward?: Multipliers
-  /** Bids a row of the result stands for. */
+  /** Bids of one row of the result. */
   rowBids?: number
   /** Called after each bid. */
   watch?: (n: number, decision: Decision) => void
@@ -111,7 +111,7 @@ class Nodes {
     return this.bidders[this.alive[node] ? node : (node + 1) % this.bidders.length]!
   }
 
-  /** Does what is due by now. */
+  /** Delivers the notices and refits that are due, and advances the learners. */
   run(now: number): void {
     while (this.notices.next <= now) {
       const due = this.notices.next
@@ -187,7 +187,7 @@ export function drive(market: Market, options: DriveOptions): Driven {
     if (n === options.killAt) all.kill(0)
     const offer = market.offer(n, now)
     if (options.mode !== undefined) offer.facts.mode = options.mode
-    // Drawn whether they are needed or not: the next bid's numbers must not depend on this one's fate.
+    // All are drawn for every bid, so that the numbers of the next bid do not depend on the outcome of this one.
     const [u, losing, takes, here, there] = [
       chance.uniform(),
       chance.uniform(),

@@ -1,18 +1,18 @@
-/** What a market is to the driver: one offer after the other, each with its true win curve. */
+/** A market: a sequence of offers, each with its true win curve. */
 import type { BidFacts } from '../../opd/learner.ts'
 
-/** One bid. The object is reused by its market: what is to be kept must be copied. */
+/** One bid. The market reuses the object, so copy what you keep. */
 export interface Offer {
   readonly facts: BidFacts
   /** True probability to win at `price`. Never falls. */
   wins(price: number): number
-  /** Expected margin at `price` on the true curve: a win's in less what is paid, times the chance of the win. */
+  /** Expected margin at `price` on the true curve: the win probability times `in` less the cleared price. */
   margin(price: number): number
-  /** What is paid when `price` wins; `u` is the bid's own uniform number: it won because `u < wins(price)`. */
+  /** The cleared price if `price` wins. `u`: the uniform number of the bid, which wins if `u < wins(price)`. */
   clears(price: number, u: number): number
-  /** The lowest price that would win, by the bid's own uniform number; absent: by bisection of `wins`. */
+  /** The lowest winning price by the uniform number of the bid; absent: it is found by bisection of `wins`. */
   lowest?(u: number): number
-  /** Prices worth a look besides a grid: where the curve jumps. */
+  /** Prices at which the curve jumps, which the oracle tries beside its grid. */
   jumps(): Iterable<number>
 }
 
@@ -22,7 +22,7 @@ export interface Market {
   readonly every: number
   /** The `n`-th offer, at virtual time `now`; called in order, once each. */
   offer(n: number, now: number): Offer
-  /** How the market sees what was sent; markets that react override it. */
+  /** Called with each price that was sent; markets that react implement it. */
   sees?(price: number, won: boolean, now: number): void
 }
 
@@ -35,7 +35,7 @@ export const usualEvery = day / 150_000
 /** The facts of a market's bids, to be filled. */
 export const newFacts = (): BidFacts => ({ supplier: '', mode: 'revenue', inBa: 1, floor: 0 })
 
-/** An offer where the price that is sent is paid. */
+/** An offer of a first-price auction. */
 export function firstPriceOffer(
   facts: BidFacts,
   wins: Offer['wins'],
@@ -56,18 +56,18 @@ export function normalBelow(x: number): number {
   return x > 0 ? 1 - half : half
 }
 
-/** Competitors' highest bid as a mixture: log-normal parts, ones that round, and a share that never bids. */
+/** The highest bid of the competitors, a mixture: log-normal, log-normal and rounded, and a share without a competitor. */
 export class Mixture {
   readonly weights: number[] = []
   readonly means: number[] = []
   readonly spreads: number[] = []
-  /** Log-normal ones that round to whole multiples of a grid. */
+  /** Log-normal competitors that round to multiples of a grid. */
   private share = 0
   private mean = 0
   private spread = 1
   private grid = 1
   private readonly shown: number[] = []
-  /** Won at any price: nobody else bids. */
+  /** Share of bids without a competitor, which win at any price. */
   always = 0
 
   clear(): void {
@@ -103,17 +103,17 @@ export class Mixture {
     for (let n = 0; n < this.weights.length; n++)
       sum += this.weights[n]! * normalBelow((ln - this.means[n]!) / this.spreads[n]!)
     if (this.share === 0) return sum
-    // Whoever's price rounds to a multiple up to ours: all below the middle to the next one.
+    // Prices that round to a multiple up to this one: all below the middle between it and the next one.
     const upTo = (Math.floor(price / this.grid + 1e-9) + 0.5) * this.grid
     return sum + this.share * normalBelow((Math.log(upTo) - this.mean) / this.spread)
   }
 }
 
-/** Where the price that is sent is paid. */
+/** The margin in a first-price auction. */
 export const firstPrice = (offer: Pick<Offer, 'wins' | 'facts'>, price: number): number =>
   (offer.facts.inBa - price) * offer.wins(price)
 
-/** The lowest price that would have won, infinite where none up to `most` does. */
+/** The lowest winning price; infinite if no price up to `most` wins. */
 export function minimumToWin(offer: Offer, u: number, most: number): number {
   if (offer.lowest !== undefined) return offer.lowest(u)
   if (u >= offer.wins(most)) return Number.POSITIVE_INFINITY
@@ -129,7 +129,7 @@ export function minimumToWin(offer: Offer, u: number, most: number): number {
 
 const slices = 12
 
-/** Where the competitor's price is paid, or the floor: what lies between is saved, the integral of W from floor to price. */
+/** The margin in a second-price auction: the competitor's price, or the floor, is paid. It adds the integral of W from floor to price. */
 export function secondPrice(offer: Pick<Offer, 'wins' | 'facts'>, price: number): number {
   const { floor } = offer.facts
   const from = Math.min(price, floor)

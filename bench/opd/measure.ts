@@ -1,4 +1,4 @@
-/** What one run on one seed says of a goal. */
+/** Measures one goal by one run on one seed. */
 import { createLearner, type Policy } from '../../opd/learner.ts'
 import { isAlarm } from '../../opd/pricing/arms.ts'
 import {
@@ -16,9 +16,9 @@ import { balanced, constrained, type Multipliers } from './oracle.ts'
 import { type Source, source } from './random.ts'
 
 export interface Measured {
-  /** What is compared with the goal. */
+  /** The value that is compared with the goal. */
   value: number
-  /** Other figures worth a look. */
+  /** Other figures. */
   notes: Record<string, number>
   rows: Row[]
 }
@@ -111,8 +111,8 @@ export function underConstraints(
 }
 
 /**
- * Over the whole run: the oracle holds the share over all of it with one multiplier, .19 by day and .11 by night where
- * competition has a daily cycle, so half a day of it is no measure of one who holds .15 in each.
+ * Over the whole run: the oracle keeps the share over the whole run with one multiplier, .19 by day and .11 by night if
+ * competition has a daily cycle. Half a day of it is no measure for a learner that keeps .15 in each half.
  */
 export function marginMode(of: MarketOf, seed: number, bids: number): Measured {
   const reward = once(`margin ${of(seed).name} ${seed} ${bids}`, () =>
@@ -125,7 +125,7 @@ export function marginMode(of: MarketOf, seed: number, bids: number): Measured {
   return { value: all.wins / all.winsBest, notes, rows }
 }
 
-/** Half of the publishers shift: what is earned from 4,000 bids after on, against the same bids without the shift. */
+/** Half of the publishers shift: the margin from 4,000 bids later on, against the same bids without the shift. */
 export function shifted(seed: number, bids: number, shift: number): Measured {
   const shiftAt = Math.round(bids * 0.7)
   const rowBids = 1000
@@ -190,7 +190,7 @@ export function fallen(seed: number, bids: number): Measured {
   return { value: (100 * lostWins) / dayWins, notes, rows }
 }
 
-/** A learner and one restored from its snapshot, asked the same with the same random numbers. */
+/** Compares decisions of a learner and of one that was restored from its snapshot, with the same random numbers. */
 export function restored(seed: number, bids: number): Measured {
   const { rows, bidders } = run(synthetic, seed, { bids, policy: kept })
   const own = bidders[0]!

@@ -1,10 +1,10 @@
-/** What could have been earned by one who knows each bid's true win curve. */
+/** The oracle knows the true win curve of each bid: what it would have earned. */
 import type { MarketOf, Offer } from './market.ts'
 
-/** Steps of the grid over [lowest, in]; the curve's jumps come on top. */
+/** Steps of the grid over [lowest, in], beside the jumps of the curve. */
 const steps = 48
 
-/** What a bid could earn at each price of a grid over [floor, in]. */
+/** The margins of one bid at the prices of a grid over [floor, in]. */
 export class Oracle {
   readonly chances = new Float64Array(512)
   readonly margins = new Float64Array(512)
@@ -105,7 +105,7 @@ function least(low: number, high: number, enough: (x: number) => boolean): numbe
 
 /**
  * Multipliers of the largest margin that keeps shares of wins and of spend: the Lagrangian frontier, on a sample.
- * The dual is convex; its minimum over theta is looked for with the best lambda inside.
+ * The dual problem is convex: its minimum over theta is searched with the best lambda for each theta.
  */
 export function constrained(
   of: MarketOf,

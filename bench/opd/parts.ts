@@ -11,7 +11,7 @@ import { OnlineLearner } from '../../opd/learner/learner.ts'
 import { Form } from '../../opd/learner/refit/form.ts'
 import { NoticeDelays } from '../../opd/learner/train/notice-delays.ts'
 
-/** Replaces a method, and answers what puts it back. */
+/** Replaces a method, and returns a function that restores it. */
 function replaced<T extends object, K extends keyof T>(of: T, name: K, by: T[K]): () => void {
   const own = of[name]
   of[name] = by

@@ -1,4 +1,4 @@
-/** Reproducible randomness: everything in this bench is drawn from a seed. */
+/** Seeded random numbers, for everything in this bench. */
 import { normal } from '../../opd/shared/random.ts'
 
 export interface Source {

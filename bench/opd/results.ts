@@ -1,4 +1,4 @@
-/** What is shown of the runs: tables of means over seeds and whether goals are met; plots of kept wins and of the margin. */
+/** Tables of means over seeds, and whether goals are met; plots of kept wins and of the margin. */
 import { curves, type Series } from '../harness/plot.ts'
 import type { Cell, Image, Table } from '../harness/report.ts'
 import { mean, standardError } from '../harness/statistics.ts'
@@ -40,7 +40,7 @@ export const goalTable = (goals: readonly { goal: Goal; done: readonly Done[] }[
   rows: goals.map(({ goal, done }) => row(goal, done)),
 })
 
-/** By market, what was measured with all parts and without each. */
+/** By market, the measurements with all parts and without each of them. */
 export function partsTable(markets: readonly string[], done: readonly (readonly Done[])[]): Table {
   const cell = (of: readonly Done[], part: string | undefined) => {
     const values: number[] = []
@@ -63,7 +63,7 @@ export function partsTable(markets: readonly string[], done: readonly (readonly 
   }
 }
 
-/** About 60 of a run: a thousand points draw a blot. */
+/** About 60 points of a run, because more cannot be told apart. */
 function coarser(rows: readonly Row[]): Row[] {
   const step = Math.max(1, Math.round(rows.length / 60))
   return Array.from({ length: Math.floor(rows.length / step) }, (_each, n) =>

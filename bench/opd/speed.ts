@@ -1,4 +1,4 @@
-/** Goal 10: what a decision, a win and a settled exposure cost, and what the model and its pending exposures hold. */
+/** Goal 10: the time of a decision, a win and a settled exposure, and the memory of the model and its pending exposures. */
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { OnlineLearner } from '../../opd/learner/learner.ts'
@@ -21,7 +21,7 @@ function heap(): number {
   return arrayBuffers + heapUsed
 }
 
-/** Milliseconds by call, of one learner that is given the same as that of any other pass. */
+/** Milliseconds of each call, of a learner that gets the same calls in every pass. */
 function pass(run: Recorder): OnlineLearner {
   const learner = new OnlineLearner({ attributionWindow: 60_000, slices: true })
   const other = new OnlineLearner({ attributionWindow: 60_000, slices: true })
@@ -34,7 +34,7 @@ function pass(run: Recorder): OnlineLearner {
     const features = run('expose', n, () => learner.expose(decision, decision.outBa, now))
     const won = random() < wins(decision.outBa)
     if (won) run('win', n, () => learner.win(features, decision.outBa, now + 1))
-    // Another node sends as many bids, and tells them every 5 s.
+    // Another node sends as many bids, and its delta every 5 s.
     const theirs = other.expose(other.decide(facts, pure, `no-${n}`, now, random), facts.inBa, now)
     if (random() < wins(facts.inBa)) other.win(theirs, facts.inBa, now + 1)
     if (n % 10 !== 0) continue
@@ -50,7 +50,7 @@ function pass(run: Recorder): OnlineLearner {
 
 type Call = 'decide' | 'expose' | 'win' | 'advance' | 'merge' | 'delta'
 type Recorder = <T>(call: Call, at: number, of: () => T) => T
-/** What else runs on the machine is in the figures of one pass, and seldom at the same call of all. */
+/** Other processes slow down calls of one pass, but seldom the same call in all passes. */
 const passes = 3
 
 export function speed(): Block[] {
@@ -113,7 +113,7 @@ function pending(): number {
   const facts = { ...market.offer(0, 0).facts }
   const decision = learner.decide(facts, pure, 'key', 0, () => 0.5)
   let now = 1_760_000_000_000
-  // Notices that take 25 minutes: so long does every exposure wait.
+  // Notices take 25 minutes, so every exposure is pending for so long.
   for (let n = 0; n < 400; n++) {
     const features = learner.expose(decision, decision.outBa, now)
     now += 1_500_000
@@ -122,7 +122,7 @@ function pending(): number {
   const before = heap()
   for (let n = 0; n < 4_000_000; n++, now += 0.5) learner.expose(decision, decision.outBa, now)
   const holds = (heap() - before) / 1e6
-  // Still used here, so not collected.
+  // It is used here, so that it is not collected before.
   learner.advance(now)
   return holds
 }

@@ -1,4 +1,4 @@
-/** One goal on one seed, in a thread of its own; with one part of the learner switched off, where that is asked. */
+/** Runs one goal on one seed in a thread of its own, with one part of the learner switched off if the task names it. */
 import { parentPort, workerData } from 'node:worker_threads'
 import { goals } from './goals.ts'
 import type { Measured } from './measure.ts'

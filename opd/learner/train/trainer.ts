@@ -1,7 +1,4 @@
-/**
- * Trains the model: exposures, as lost, at the age where a notice would have arrived; wins and losses when their notices arrive;
- * and rows of other nodes.
- */
+/** Trains the model: exposures as lost, when their notices are overdue; wins and losses by notice; and rows of other nodes. */
 import type { SupplierStates } from '../control/supplier-states.ts'
 import type { Curve } from '../curve/curve.ts'
 import { type OwnDecision, writeExposure } from '../exposure.ts'

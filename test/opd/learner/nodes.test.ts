@@ -1,4 +1,5 @@
 /** Many nodes are one learner: what each is taught all are taught, once, in any order. */
+
 import * as fc from 'fast-check'
 import t from 'tap'
 import { Evidence } from '../../../opd/learner/control/evidence.ts'
@@ -6,15 +7,11 @@ import { Segments } from '../../../opd/learner/control/segments.ts'
 import { SupplierState } from '../../../opd/learner/control/supplier-state.ts'
 import { rowBytes, updatesMost } from '../../../opd/learner/train/update-log.ts'
 import { createLearner, type Learner, refit } from '../../../opd/learner.ts'
+import { drained } from '../../../opd/shared/slices.ts'
 import { apart, bid, chances, long, off, pure, start, taught } from '../../support/learners.ts'
 
 const deltaHead = 16
 
-function finished<T>(slices: Generator<undefined, T>): T {
-  let slice = slices.next()
-  while (!slice.done) slice = slices.next()
-  return slice.value
-}
 /** Wins that a snapshot counts, of notices here and at other nodes. */
 const winsOf = (learner: Learner) =>
   Number(/"wins":(\d+)/.exec(Buffer.from(learner.snapshot()).toString('latin1'))![1])
@@ -130,11 +127,11 @@ t.test('a node that follows holds its floors by wins that are reported to others
   const guardOf = (learner: Learner) =>
     learner.decide(bid(2, 1), policy, 'k', start, () => 0.9).guard
   const shared = () =>
-    new Uint8Array(Buffer.concat(finished(leader.sharing(() => void leader.delta()))))
+    new Uint8Array(Buffer.concat(drained(leader.sharing(() => void leader.delta()))))
   let adopted = 0
   const follow = () => {
     leader.merge(follower.delta())
-    if (finished(follower.adopting(shared(), () => []))) adopted++
+    if (drained(follower.adopting(shared(), () => []))) adopted++
   }
   for (let n = 0; n < 600; n++) {
     const now = start + 20 * n
@@ -151,7 +148,7 @@ t.test('a node that follows holds its floors by wins that are reported to others
   const restored = createLearner({}, follower.snapshot())
   for (const learner of [follower, restored]) {
     const known = winsOf(learner)
-    t.ok(finished(learner.adopting(shared(), () => [])))
+    t.ok(drained(learner.adopting(shared(), () => [])))
     t.equal(winsOf(learner), known, 'the same sums again tell nothing')
   }
   t.not(winsOf(createLearner({}, shallow)), winsOf(follower))
