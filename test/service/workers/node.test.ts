@@ -48,8 +48,8 @@ async function world(t: Test, more = '', suppliers = priced) {
   return { node, call, ask, all, prices, yaml: yamlOf(options) }
 }
 
-t.test('a node of two processes: bids, the API and the file', async (t) => {
-  const { node, call, ask, all, prices, yaml } = await world(t, 'location: east')
+t.test('bids and notices of a node of two processes', async (t) => {
+  const { node } = await world(t)
 
   t.test('bids of all processes: wins, bare and with context, and sums', async (t) => {
     const count = 40
@@ -95,6 +95,11 @@ t.test('a node of two processes: bids, the API and the file', async (t) => {
       t.equal(by.body['status'], 'duplicate', `the bare notice was that of ${id}`)
     }
   })
+})
+
+// A node of its own: many bids without notices after the wins of the others would set off the guard `silence`.
+t.test('changes of a node of two processes', async (t) => {
+  const { node, call, ask, all, prices, yaml } = await world(t, 'location: east')
 
   t.test('seats, data centers and holds are obeyed by all processes', async (t) => {
     const seat = (is_active: boolean) => ({ dsp_seats: [{ name: 's', is_active }] })
