@@ -28,11 +28,16 @@ export function postgresPrograms(): string | null {
 
 export const postgresAbsent = postgresPrograms() === null ? 'PostgreSQL not found' : false
 
+const given = new Set<number>()
+
+/** A port that nothing listens on, and that this process has not returned before. */
 export async function freePort(): Promise<number> {
   const server = createServer()
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
   await new Promise((resolve) => server.close(resolve))
+  if (given.has(port)) return freePort()
+  given.add(port)
   return port
 }
 

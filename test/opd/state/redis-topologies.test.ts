@@ -47,6 +47,9 @@ async function share(one: RedisState, two: RedisState, name: string): Promise<vo
   }
 }
 
+// They wait for elections.
+t.jobs = 4
+
 for (const program of ['redis-server', 'valkey-server']) {
   t.test(`a Cluster of ${program}`, { skip: absent(program) }, async (t) => {
     const servers = await startCluster(program)
