@@ -50,7 +50,7 @@ function* outcomeSamples(ssp: string, { requests }: SupplierMetrics): Generator<
 
 function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
   const { suppliers, others, decoder, closed } = state
-  /** Filled by `requests`, the first row with a metric of each supplier, for all rows after it. */
+  /** `requests` fills this list. Its row comes before all other rows that read it. */
   let scraped: Scraped[] = []
   function* requests() {
     const top = yield* busiest(suppliers.values(), ({ metrics }) => metrics.total)

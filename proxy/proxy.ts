@@ -165,7 +165,7 @@ export function createProxy(
       listener.destroy()
       suppliers.destroy()
     },
-    /** For the dashboard. */
+    /** For the node's figures in the console. */
     suppliers: suppliers.all as ReadonlyMap<string, Supplier>,
     /** The gauges of this process. */
     load: (): ProcessLoad => ({ ...gauges(), suppliers: loadsOf(suppliers.all.values()) }),

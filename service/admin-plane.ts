@@ -21,6 +21,7 @@ import { metricsOf } from '../opd/shared/metrics.ts'
 import { snapshotCatalog } from '../opd/state/snapshot-catalog.ts'
 import type { ConfigRef } from './bid-path.ts'
 import { shownConfig } from './config/hidden.ts'
+import type { Config } from './config/schema.ts'
 import { consoleFigures } from './console-figures.ts'
 import type { Components } from './data-plane.ts'
 import { modelsDirOf } from './models.ts'
@@ -29,6 +30,19 @@ import { createNodeProblems } from './node-problems.ts'
 import { activeOpd, opdState } from './opd-state.ts'
 import { listedSuppliers, ratesAge, reportSettings } from './runtime-config.ts'
 import { nodeMetrics } from './workers/metrics.ts'
+
+/** Whether a supplier encodes its prices. The suppliers are searched once for each configuration, not for each notice. */
+function encodedPricesIn(current: ConfigRef): () => boolean {
+  let searched: Config | null = null
+  let found = false
+  return () => {
+    if (searched !== current.config) {
+      searched = current.config
+      found = searched.suppliers.some(({ clearing }) => clearing.encoding !== 'plain')
+    }
+    return found
+  }
+}
 
 /** `notReady` returns the reasons why bid traffic cannot be served now. */
 export async function openAdminPlane(
@@ -96,8 +110,7 @@ export async function openAdminPlane(
     engine,
     ledger: store.ledger,
     losses: store.losses,
-    encodedPrices: () =>
-      current.config.suppliers.some(({ clearing }) => clearing.encoding !== 'plain'),
+    encodedPrices: encodedPricesIn(current),
     auth: current.config.admin.impressions.auth,
     contextTtl: () => current.config.opd.contextTtl,
     integration: (id) => engine.integration(id),

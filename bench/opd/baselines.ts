@@ -5,7 +5,7 @@ import type { Bidder } from './drive.ts'
 
 const factors = Array.from({ length: 15 }, (_each, n) => 0.3 + 0.05 * n)
 
-/** Keeps what was sent by an id of eight bytes; settles it after `patience`. */
+/** Keeps what was sent by an id of eight bytes; settles it after `noticeTimeout`. */
 abstract class Baseline<Sent> implements Bidder {
   private readonly sent = new Map<number, { at: number; what: Sent }>()
   private id = 0

@@ -5,7 +5,7 @@
 import { type Decision, type Learner, type Policy, refit } from '../../opd/learner.ts'
 import { Agenda } from '../harness/agenda.ts'
 import { type Market, minimumToWin, type Offer } from './market.ts'
-import { type Multipliers, Oracle } from './oracle.ts'
+import { Oracle, type OracleReward } from './oracle.ts'
 import { type Source, source } from './random.ts'
 
 /** The part of the learner's interface that a run needs. Baselines implement no more. */
@@ -32,7 +32,7 @@ export interface DriveOptions {
   /** Milliseconds between bids, where it is not the market's. */
   every?: (n: number) => number
   /** The multipliers of the oracle; pure margin by default. */
-  reward?: Multipliers
+  reward?: OracleReward
   /** Bids of one row of the result. */
   rowBids?: number
   /** Called after each bid. */
@@ -157,7 +157,7 @@ class Nodes {
 }
 
 /** Adds a treated bid, its price and the oracle's one, on the true curve. */
-function grade(row: Row, oracle: Oracle, offer: Offer, price: number, reward: Multipliers): void {
+function grade(row: Row, oracle: Oracle, offer: Offer, price: number, reward: OracleReward): void {
   const { inBa } = offer.facts
   oracle.load(offer)
   const best = oracle.best((reward.theta - 1) * inBa + reward.lambda)

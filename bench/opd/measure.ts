@@ -12,7 +12,7 @@ import {
 } from './drive.ts'
 import type { Market, MarketOf } from './market.ts'
 import { synthetic } from './markets/synthetic.ts'
-import { balanced, constrained, type Multipliers } from './oracle.ts'
+import { balanced, constrained, type OracleReward } from './oracle.ts'
 import { type Source, source } from './random.ts'
 
 export interface Measured {
@@ -79,8 +79,8 @@ function worstWindow(rows: readonly Row[], size: number, skip: number): number {
   return worst
 }
 
-const multipliers = new Map<string, Multipliers>()
-function once(name: string, make: () => Multipliers): Multipliers {
+const multipliers = new Map<string, OracleReward>()
+function once(name: string, make: () => OracleReward): OracleReward {
   const known = multipliers.get(name) ?? make()
   multipliers.set(name, known)
   return known

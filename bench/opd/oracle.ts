@@ -49,7 +49,7 @@ function bestOf(margins: Float64Array, chances: Float64Array, count: number, wor
 }
 
 /** The oracle maximises margin(p) + ((theta - 1) in + lambda) W(p). */
-export interface Multipliers {
+export interface OracleReward {
   theta: number
   lambda: number
 }
@@ -112,7 +112,7 @@ export function constrained(
   seed: number,
   bids: number,
   keep: { wins: number; spend: number },
-): Multipliers {
+): OracleReward {
   const rows = sampled(of, seed, bids)
   const base = sums(rows, 1e9, 0)
   const lambdaOf = (theta: number) =>
@@ -136,7 +136,7 @@ export function constrained(
 }
 
 /** Multipliers of the most wins at a margin share: W (lambda + (1 - target) in - p). */
-export function balanced(of: MarketOf, seed: number, bids: number, target: number): Multipliers {
+export function balanced(of: MarketOf, seed: number, bids: number, target: number): OracleReward {
   const rows = sampled(of, seed, bids)
   const theta = 1 - target
   const share = (lambda: number) => {

@@ -69,7 +69,7 @@ const statuses: Readonly<Record<Status, string>> = {
   unattributed: 'No decision was found; the notice is kept in the ledger without one.',
   duplicate: 'The win has its row already.',
   ignored: "The notice is OpenRTB's test, `price=AUDIT`: it never counts.",
-  rejected: 'The notice is refused with a 4xx, and changes no sum.',
+  rejected: 'The notice is refused with a 4xx. It changes no win and no money.',
 }
 
 const contexts: Readonly<Record<ContextState, string>> = {

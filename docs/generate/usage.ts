@@ -99,19 +99,21 @@ function reloadOf(key: string): string {
   return key === row.key ? 'reload; restart to add or remove it' : 'reload'
 }
 
-/** Rows of the keys below a node, in the order of the schema. */
-function rowsOf(node: SchemaNode, parent: string): string[][] {
+/** Rows of the keys below a node, in the order of the schema. `isOnly` false: another form of the node may be given instead. */
+function rowsOf(node: SchemaNode, parent: string, isOnly = true): string[][] {
   const own = Object.entries(node.properties ?? {}).flatMap(([name, inner]) => {
     const key = parent === '' ? name : `${parent}.${name}`
     const isGroup = inner.properties !== undefined
     const byDefault = isGroup || inner.default === undefined ? '' : JSON.stringify(inner.default)
-    const isRequired = node.required?.includes(name) && inner.default === undefined
+    const isRequired = isOnly && node.required?.includes(name) && inner.default === undefined
     const preset = isRequired ? 'required' : code(byDefault)
     const row = [code(key), typeOf(inner), preset, unitOf(inner), reloadOf(key)]
     return [[...row, inner.description ?? ''], ...rowsOf(inner, key)]
   })
   const ofItems = node.items === undefined ? [] : rowsOf(node.items, `${parent}[]`)
-  return [...own, ...ofItems, ...(node.anyOf ?? []).flatMap((branch) => rowsOf(branch, parent))]
+  const forms = node.anyOf ?? []
+  const isOnlyForm = forms.filter(({ properties }) => properties !== undefined).length === 1
+  return [...own, ...ofItems, ...forms.flatMap((form) => rowsOf(form, parent, isOnlyForm))]
 }
 
 export const configuration = () =>

@@ -85,7 +85,7 @@ export class KeyTable<T> {
 export const createScanner = (body: Body): Scanner | null =>
   indexDocument(body) ? new Scanner(body) : null
 
-/** A cursor, which is at one value at a time. A `Read` function is called at its value, and returns with the cursor there. */
+/** A cursor, which is at one value at a time. When a `Read` function is called, the cursor is at its value, and it must leave it there. */
 export class Scanner {
   /** The document as latin1: a character is a byte. */
   readonly text: string

@@ -39,8 +39,9 @@ export interface LearnerOptions {
   /** Milliseconds. */
   attributionWindow?: number
   /**
-   * false: the pending exposures of the snapshot are dropped, because of a crash, a roll-back, or another node. The wins of bids
-   * that were pending then do not train the model: wins without their exposures would make prices look too good.
+   * false: the pending exposures of the snapshot are dropped, because of a crash, a roll-back, or another node. The wins of
+   * bids that were pending in it, or were sent after it and before this start, do not train the model: wins without their
+   * exposures would make prices look too good.
    */
   carries?: boolean
   /** true: merged rows are trained in slices by `advance` and `expose`, and not all before the next decision. */

@@ -103,7 +103,7 @@ export function createContextCodec(
     const lengthOf = (form: RecordForm) => writeRecord(own, 0, record, form)
     const form = forms.find((each) => lengthOf(each) + features.length <= longestPlain)
     const withFeatures = form !== undefined
-    // If the features fit with no form, they are left out, and the first form that fits alone is used.
+    // If no form leaves room for the features, the record is written without them, in the first form that fits.
     const end = lengthOf(form ?? forms.find((each) => lengthOf(each) <= longestPlain)!)
     if (withFeatures) own.set(features, end)
     ownRecord.end = withFeatures ? end + features.length : end

@@ -163,13 +163,13 @@ class Rewriting implements Iterator<Pause, RewrittenResponse> {
   }
 
   private result(): RewrittenResponse {
-    const { splices, removed, visited: left } = this
+    const { splices, removed, visited } = this
     // A macro of 19 bytes may become 512 bytes. Without a bound, a response of 4 MB could grow to 100 MB.
     if (splices.growth > maxGrowth) return this.unread('too_large', this.macros !== null)
     const reason = removed > 0 ? null : this.reason
     if (splices.count > 0)
-      return new ChangedResponse(splices.applyTo(this.text!), reason, removed, left)
-    return { ...unmodified(this.input.body, reason), left }
+      return new ChangedResponse(splices.applyTo(this.text!), reason, removed, visited)
+    return { ...unmodified(this.input.body, reason), left: visited }
   }
 }
 

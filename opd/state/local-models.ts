@@ -32,8 +32,8 @@ export function localModels(
   // process counts as the beginning.
   const placeOf = (count: number) => `${began}-${count}`
   const countAt = (place: string) => {
-    const [process, count] = place.split('-')
-    return process === String(began) ? Number(count) : 0
+    const [start, count] = place.split('-')
+    return start === String(began) ? Number(count) : 0
   }
 
   return {

@@ -4,7 +4,7 @@ const minRequests = 16
 const maxRequests = 32
 
 /**
- * The requests sent until the first of them ends, but 16 to 32. The sample is whole when all have ended, so that short
+ * The requests sent until the first of them ends, at least 16 and at most 32. The sample is whole when all have ended, so that short
  * latencies do not outweigh long ones.
  */
 export class Sample {

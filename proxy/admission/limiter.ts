@@ -19,7 +19,7 @@ import { Sample, Slope } from './limiter-sample.ts'
 export const firstLimit = 20
 /** The wanted latency, as a share of the time that a request has. */
 const wantedShare = 0.5
-/** For a supplier that needs more than that without a queue: the wanted latency, and the first that is too long, x its own. */
+/** If a supplier is slower than that even without a queue: the wanted latency and the tolerable one, as multiples of its own. */
 const wantedOverOwn = 1.15
 const tooLongOverOwn = 1.5
 /** The first requests, whose mean latency is the supplier's own until there is a sample. */

@@ -31,13 +31,13 @@ type Async<Options> = (
   options: Options,
   done: (error: Error | null, result: Buffer) => void,
 ) => void
-interface Limit {
+interface DecodeOptions {
   maxOutputLength: number
 }
 
 function codec<Options>(
-  decodeSync: Sync<Limit>,
-  decode: Async<Limit>,
+  decodeSync: Sync<DecodeOptions>,
+  decode: Async<DecodeOptions>,
   encodeSync: Sync<Options>,
   encode: Async<Options>,
   options: Options,
@@ -51,25 +51,25 @@ function codec<Options>(
   }
 }
 
-const level = { level: 1 }
-const quality = { params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 4 } }
+const zlibOptions = { level: 1 }
+const brotliOptions = { params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 4 } }
 
 const codecs = {
-  gzip: codec(zlib.gunzipSync, zlib.gunzip, zlib.gzipSync, zlib.gzip, level),
-  deflate: codec(zlib.inflateSync, zlib.inflate, zlib.deflateSync, zlib.deflate, level),
+  gzip: codec(zlib.gunzipSync, zlib.gunzip, zlib.gzipSync, zlib.gzip, zlibOptions),
+  deflate: codec(zlib.inflateSync, zlib.inflate, zlib.deflateSync, zlib.deflate, zlibOptions),
   'deflate-raw': codec(
     zlib.inflateRawSync,
     zlib.inflateRaw,
     zlib.deflateRawSync,
     zlib.deflateRaw,
-    level,
+    zlibOptions,
   ),
   br: codec(
     zlib.brotliDecompressSync,
     zlib.brotliDecompress,
     zlib.brotliCompressSync,
     zlib.brotliCompress,
-    quality,
+    brotliOptions,
   ),
 }
 

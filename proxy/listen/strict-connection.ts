@@ -44,7 +44,7 @@ const noHead: RequestHead = {
 }
 const timedOut = closingResponse('408 Request Timeout')
 
-/** Bytes that may follow a request before its response. With more the socket is paused, so that its close is not noticed. */
+/** Bytes that may follow a request before its response. With more, the socket is paused; until it is resumed, its close is not noticed. */
 const maxEarly = 64 * 1024
 
 /** The connection is itself the request that is served, and its reply: neither is allocated. */

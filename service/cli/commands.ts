@@ -181,7 +181,7 @@ const addUsers: Add = (program, streams) => {
 const addModels: Add = (program, streams) => {
   const model = program
     .command('model')
-    .description('the models of all nodes, whether the service runs or not')
+    .description('the snapshots of this node; freeze, roll back or reset the models of all nodes')
     .option(...config)
   const run = async (command: ModelCommand) =>
     (await import('./model.ts')).withModels(model.opts()['config'], streams, command)

@@ -30,7 +30,7 @@ export function check(
   const expansion: Expansion = { files, faults: [], external: new Map(), tooDeep: false }
   const root = expand(raw, [], base, expansion)
   let parsed = configSchema.safeParse(root)
-  // Values from outside of the file are text: again, with those converted for which the schema expects another type.
+  // Values of environment variables and other files are text. If the schema expects another type, they are converted.
   if (!parsed.success && coerce(root, parsed.error.issues, expansion.external))
     parsed = configSchema.safeParse(root)
   const unset = new Set(expansion.faults.map((fault) => pathText(fault.path)))

@@ -45,7 +45,7 @@ const flushTimeout = 500
 const firstPause = 100
 const longestPause = 10_000
 const soon = 10_000
-/** Milliseconds between two checks of the progress: a cap of a day may be exceeded by the wins of this time. */
+/** Milliseconds between two checks of the progress: `caps.perDay` may be exceeded by the wins of one such interval. */
 const progressEvery = 100
 
 /** Each worker has a part of the share of memory that is the heap's (proxy/memory.ts). */

@@ -95,6 +95,18 @@ t.test('the file of a node, again and again', async (t) => {
     },
   )
 
+  t.test('a supplier whose prices are encoded from now on', async (t) => {
+    const price = Buffer.from('0.5').toString('base64')
+    const encoded = priced.replace('account: a', 'account: a, clearing: {encoding: base64}')
+    const { id, svcOpd } = await node.bid({ id: 'encoded', price: 2 })
+    const notify = () => node.notify({ bid_id: id, price, svc_opd: svcOpd })
+    t.equal((await notify()).http, 400)
+    await rewritten(yaml.replace(priced, encoded))
+    t.match((await notify()).body, { status: 'attributed' })
+    await rewritten(yaml)
+    t.equal((await notify()).http, 400)
+  })
+
   t.test('a supplier that is taken out answers 404, and its rows stay', async (t) => {
     const ask = () => raw(node.bidweir.proxyPort, post('/bid/acme', '{"id":"q","ext":{"bids":[]}}'))
     const made = await node.api('/api/svc/ssp/acme/', {

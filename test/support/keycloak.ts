@@ -1,4 +1,4 @@
-/** A real Keycloak with the realm of test/auth/fixtures: `KEYCLOAK_HOME="$(.ci/keycloak)"`, or the cache that it fills. */
+/** A real Keycloak with the realm of test/admin/auth/fixtures: `KEYCLOAK_HOME="$(.ci/keycloak)"`, or the cache that it fills. */
 import { spawn } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs'
 import { homedir, tmpdir } from 'node:os'

@@ -60,7 +60,7 @@ export const evidenceWidth = groups.length * width
 
 /**
  * Number of bids that the sums cover at most: in a market that drifts, the error of the model changes by a third in 30,000
- * bids. With fewer bids so far, they cover 400 and the later .6 of them, because a cold model has other errors.
+ * bids. Before that, they cover 400 bids plus .6 of all so far, because the errors of a cold model differ.
  */
 const horizon = 25_000
 const [youngest, ofAge] = [400, 0.6]

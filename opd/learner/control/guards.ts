@@ -21,7 +21,7 @@ const depths: readonly [wins: number, factor: number][] = [
 const winsToEnd = depths.at(-1)![0]
 /** Notices count as stopped after so many expected wins without a win. */
 const dueBeforeSilence = 40
-/** Wins that a supplier must have had before a guard may act. */
+/** Wins at this node before `silence` may act, or a guard that acts may end. */
 const winsBeforeGuards = 50
 /** Expected wins for which a guard acts. Each alarm that follows before the start is over doubles them. */
 const holdDue = 150
@@ -67,7 +67,7 @@ export class Guards {
   }
 
   /** Whether prices are limited, by a guard that acts or by the steps of the start. */
-  get limits(): boolean {
+  get limitsPrices(): boolean {
     return this.guard !== 'none'
   }
 
@@ -175,10 +175,13 @@ export class Guards {
     return { guard, wins, fall, sums, ...counts }
   }
 
-  restore({ fall, sums, ...counts }: ReturnType<Guards['saved']>): void {
-    Object.assign(this, counts)
-    this.sums.restore(sums)
-    this.fall.restore(fall)
+  /** A snapshot of an earlier version has more counts, which are left out. */
+  restore(saved: ReturnType<Guards['saved']>): void {
+    const { guard, wins, winsEver, winsKnown, held, doublings, over, due, newest, late } = saved
+    const counts = { winsEver, winsKnown, held, doublings, over, due, newest, late }
+    Object.assign(this, { guard, wins, ...counts })
+    this.sums.restore(saved.sums)
+    this.fall.restore(saved.fall)
   }
 
   /** The model returned a number that is not finite. */

@@ -107,7 +107,7 @@ export class SupplierState {
       return
     }
     const { multipliers, evidence, standings, guards } = this
-    multipliers.decided(policy, mode, bid, evidence, standings, guards.limits)
+    multipliers.decided(policy, mode, bid, evidence, standings, guards.limitsPrices)
   }
 
   /** Measures what is kept, if enough was decided since. It takes longer than a decision, so none waits for it. */

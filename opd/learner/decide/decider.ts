@@ -135,7 +135,7 @@ export class Decider {
       this.unchanged(decision)
       return
     }
-    // Without this nothing would be learned of a new supplier: it would be sent at its own price for ever.
+    // Otherwise all bids of a new supplier would be sent at their own prices, and nothing would be learned.
     if (state.guards.winsKnown === 0 && state.exposures < coldFor) {
       decision.winIn = curve.wins(inBa)
       decision.winOut = Math.min(decision.winIn, curve.wins(lowest))

@@ -100,7 +100,7 @@ export function readFitted(bytes: Uint8Array): Fitted | null {
 
 /**
  * A refit is due after `interval` milliseconds, if `newRows` more rows settled since the last one, or a share `growth` of all
- * rows. The first needs `fewest` rows.
+ * rows. Each needs `fewest` rows in the window.
  */
 const fewest = 400
 const [growth, newRows, interval] = [0.2, 4000, 60_000]

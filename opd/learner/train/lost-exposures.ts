@@ -12,7 +12,7 @@ export class LostExposures {
     if (!(this.startedAt > 0)) this.startedAt = now
   }
 
-  /** The exposures that were pending in a snapshot of this time are lost. */
+  /** The exposures that were pending in a snapshot of this time, and those after it until this start, are lost. */
   lose(snapshotAt: number): void {
     this.snapshotAt = snapshotAt
   }

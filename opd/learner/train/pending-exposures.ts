@@ -1,5 +1,5 @@
 /**
- * Exposures that are to be trained as lost later: slots of 51 bytes, linked into the buckets of a timing wheel by the time at
+ * Exposures that are to be trained as lost later: slots of 46 bytes, linked into the buckets of a timing wheel by the time at
  * which they are due.
  *
  *   wheel   [ now | +1 | +2 | … 65535 ]       a bucket is 1/65536 of the longest wait: 27 ms of 30 min
@@ -17,7 +17,7 @@ const chunkBits = 14
 const perChunk = 2 ** chunkBits
 const buckets = 65_536
 const none = -1
-/** 58 bytes a slot. */
+/** 46 bytes a slot. */
 const slotsMost = 2 ** 20
 
 /** Slots are allocated in chunks, so that a node with little traffic has one chunk. */

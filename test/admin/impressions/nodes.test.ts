@@ -68,8 +68,13 @@ t.test('one win each over three nodes', { skip: postgresAbsent || redisAbsent },
       'id: both, notices: both, opd: {enabled: true, holdout: 0}',
     ],
   } as const
-  let victim = await startNode(options)
-  const others = [await serveNode(options), await serveNode(options)]
+  // On an empty database, at the same moment.
+  const [started, ...others] = await Promise.all([
+    startNode(options),
+    serveNode(options),
+    serveNode(options),
+  ])
+  let victim = started
   const nodes: Node<Running>[] = [...others, victim]
   t.teardown(async () => {
     for (const node of nodes) await node.stop()

@@ -5,6 +5,7 @@ import { createModelSync } from '../../../opd/state/model-sync.ts'
 import { openRedis, type RedisState } from '../../../opd/state/redis.ts'
 import { decided } from '../../support/decision-record.ts'
 import { learn, modelManagerOf, sumOf } from '../../support/model-sync.ts'
+import { ask } from '../../support/redis.ts'
 import { absent, type Servers, startCluster, startSentinel } from '../../support/redis-servers.ts'
 import { until } from '../../support/until.ts'
 
@@ -70,6 +71,7 @@ for (const program of ['redis-server', 'valkey-server']) {
       await servers.close()
     })
     await share(one, two, 'before')
+    t.match(await ask(servers.ports[0]!, 'INFO replication'), 'role:master')
     await servers.kill(servers.ports[0]!)
     const works = async () => {
       one.shared.put(record('after'))

@@ -49,7 +49,7 @@ t.test('--config FILE and --config=FILE are one, without a file it is wrong usag
   const apart = await runHere(['user', '--config', join(cwd, 'c.yaml'), 'add', 'ann'], stdin)
   t.equal(apart.code, 1, 'ann stands in the same store')
   t.match(apart.stderr, /already/)
-  t.equal((await runHere(['user', 'add', 'bob', '--config'], stdin)).code, 64)
+  t.equal((await command(['user', 'add', 'bob', '--config'], { cwd, stdin })).code, 64)
   t.notOk(existsSync(join(cwd, 'data')), 'no other store was made')
 })
 
