@@ -20,12 +20,12 @@ t.test('a row has the outcome that was reported, before or after it settled', (t
     if (n % 4 === 3) rows.setOutcome('void', row(n))
   }
   const { features, outcome, least } = rows.copy()
-  for (let n = 0; n < 1000; n++) {
-    t.equal(nameOf(features, n), n)
-    const expected = n % 4 === 3 ? 'void' : n % 4 === 0 ? 'lost' : 'won'
-    t.equal(outcome[n], outcomes[expected])
-    t.equal(least[n], n % 4 === 1 ? 0.5 : 0)
-  }
+  const numbers = Array.from({ length: 1000 }, (_each, n) => n)
+  const expected = (n: number) => (n % 4 === 3 ? 'void' : n % 4 === 0 ? 'lost' : 'won')
+  t.same(
+    numbers.map((n) => [nameOf(features, n), outcome[n], least[n]]),
+    numbers.map((n) => [n, outcomes[expected(n)], n % 4 === 1 ? 0.5 : 0]),
+  )
   t.end()
 })
 
