@@ -13,7 +13,7 @@ import { echoSupplier, startNode } from '../support/service-node.ts'
 import { tcpProxy } from '../support/tcp-proxy.ts'
 import { timePasses } from '../support/until.ts'
 
-const notices = Number(process.env['NOTICES'] ?? 1500)
+const notices = Number(process.env['NOTICES'] ?? 2500)
 const wins = Math.round(notices / 1.3)
 /** Nodes commit the wins that arrive together, so more callers are quicker; each waits for one answer at a time. */
 const callers = 96
@@ -117,10 +117,12 @@ t.test('exactly once', { skip: postgresAbsent || redisAbsent }, async (t) => {
   let next = 0
   let sent = 0
   async function caller(): Promise<void> {
-    while (next < events.length) {
+    for (;;) {
       // Each state has its part of the notices, however long it takes to come about.
       if (due(next)) await happening
-      const { win, context } = events[next++]!
+      const event = events[next++]
+      if (event === undefined) return
+      const { win, context } = event
       const query = { bid_id: win.id, price: win.cleared }
       for (let at = next % nodes.length; ; at = (at + 1) % nodes.length) {
         const given = context ? { ...query, svc_opd: win.svcOpd } : query
