@@ -97,7 +97,7 @@ t.test('bids and notices of a node of two processes', async (t) => {
   })
 })
 
-// A node of its own: many bids without notices after the wins of the others would set off the guard `silence`.
+// A node of its own: a model that has seen wins may keep the price of a bid, one that has seen none lowers all.
 t.test('changes of a node of two processes', async (t) => {
   const { node, call, ask, all, prices, yaml } = await world(t, 'location: east')
 
