@@ -116,12 +116,13 @@ t.test('exactly once', { skip: postgresAbsent || redisAbsent }, async (t) => {
   const answers: Record<string, number> = {}
   let next = 0
   let sent = 0
+  async function nextEvent() {
+    // Each state has its part of the notices, however long it takes to come about.
+    if (due(next)) await happening
+    return events[next++]
+  }
   async function caller(): Promise<void> {
-    for (;;) {
-      // Each state has its part of the notices, however long it takes to come about.
-      if (due(next)) await happening
-      const event = events[next++]
-      if (event === undefined) return
+    for (let event = await nextEvent(); event !== undefined; event = await nextEvent()) {
       const { win, context } = event
       const query = { bid_id: win.id, price: win.cleared }
       for (let at = next % nodes.length; ; at = (at + 1) % nodes.length) {
