@@ -26,7 +26,7 @@ import {
 } from './connection.ts'
 import { writeSoon } from './request-batch.ts'
 
-export class StrictClient implements Connection, BodySink {
+export class FastClient implements Connection, BodySink {
   connectedAt = performance.now()
   reusableUntil = 0
   private readonly socket: Socket
