@@ -12,6 +12,7 @@ import { createAdmin } from '../admin/http/server.ts'
 import { ImpressionCounters } from '../admin/impressions/counters.ts'
 import { impressions } from '../admin/impressions/route.ts'
 import { management } from '../admin/management/route.ts'
+import { type BlockDeps, supplierBlocks } from '../admin/management/supplier-blocks.ts'
 import { authMetrics, opdMetrics } from '../admin/metrics/registry.ts'
 import { decisions } from '../admin/prices/decisions.ts'
 import { standalone } from '../admin/prices/standalone.ts'
@@ -48,6 +49,7 @@ function encodedPricesIn(current: ConfigRef): () => boolean {
 export async function openAdminPlane(
   current: ConfigRef,
   components: Components,
+  rules: Omit<BlockDeps, 'store' | 'now'>,
   notReady: () => string[],
   log: Log,
 ) {
@@ -164,6 +166,7 @@ export async function openAdminPlane(
         onVoid: events?.voided,
         now,
       }),
+      supplierBlocks({ ...rules, store, authenticate, now }),
       dashboard({
         realm: auth.realm,
         external:

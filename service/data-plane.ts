@@ -18,6 +18,7 @@ import { bindProcessMetrics, bindStateMetrics, lastLost } from './metrics.ts'
 import { openModels } from './models.ts'
 import { dayCaps } from './opd-state.ts'
 import { ratesAge, retentionMs } from './runtime-config.ts'
+import { StoredSuppliers } from './stored-suppliers.ts'
 import { createTracing } from './tracing.ts'
 import { openWorkers, withWorkers } from './workers/first-process.ts'
 import { type Place, workerCount } from './workers/limits.ts'
@@ -28,7 +29,8 @@ export type Components = Awaited<ReturnType<typeof openComponents>>
 /** Milliseconds after the start; hours that passed without a node are summed then. */
 const firstRetention = 5000
 
-export async function openComponents(current: ConfigRef, log: Log) {
+/** @param base folder of relative paths in references of suppliers of the API */
+export async function openComponents(current: ConfigRef, base: string, log: Log) {
   const started = current.config
   const ownKeys = started.opd.keys ?? loadOrCreateKeys(started.stateDir)
   const keysOf = (config: Config) => config.opd.keys ?? ownKeys
@@ -45,6 +47,12 @@ export async function openComponents(current: ConfigRef, log: Log) {
     owns: true,
   })
   const directory = await createDirectory(store, log)
+  const stored = new StoredSuppliers(store, base, log)
+  await stored.read()
+  current.config = { ...started, suppliers: stored.mergedWith(started.suppliers) }
+  for (const supplier of current.config.suppliers)
+    if (!current.active.has(supplier.id))
+      current.active.set(supplier.id, { supplier, invalid: false })
   const { contextTtl, decisionLog } = started.opd
   // Set when the proxy exists, which then takes the number of nodes from `models`.
   let onNodes = () => {}
@@ -117,6 +125,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     stats: engine.stats,
     dayCaps: capsOfToday,
     nodes: () => models.nodes,
+    suppliers: () => ({ ...stored.counts(), all: current.config.suppliers.length }),
   })
   const location = (): LocationState => {
     const { suppliers, holds } = directory.snapshot()
@@ -159,6 +168,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     store,
     lost,
     directory,
+    stored,
     modelManager,
     followModelControl,
     redis,
@@ -173,10 +183,11 @@ export async function openComponents(current: ConfigRef, log: Log) {
     now,
     hasModels: () => models.joined,
     /** Applies another configuration, in time slices. */
-    async configure(config: Config, slices: Slices) {
+    async configure(config: Config, slices: Slices, invalid: ReadonlySet<string>) {
       bidLog.retain(config.opd.contextTtl)
-      const changed = await bidPath.configure(config, slices)
-      await pool?.reload({ ...config, opd: { ...config.opd, keys: keysOf(config) } }, changed)
+      const changed = await bidPath.configure(config, slices, invalid)
+      const withKeys = { ...config, opd: { ...config.opd, keys: keysOf(config) } }
+      await pool?.reload(withKeys, changed, invalid)
     },
     /** Flushes and closes the components that outlive the listeners. */
     async close() {

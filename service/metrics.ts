@@ -5,6 +5,7 @@ import { type FaultCounts, faultPlaces } from '../opd/engine/fault-log.ts'
 import { byName, counter, gauge, type MetricRow, one, registerRows } from '../opd/shared/metrics.ts'
 import { bounds } from '../proxy/metrics.ts'
 import type { DayCap } from './opd-state.ts'
+import type { StoredSupplierCounts } from './stored-suppliers.ts'
 
 /** `ratesAge`: milliseconds; null: there are no rates with a date. */
 export function bindProcessMetrics(registry: Registry, ratesAge: () => number | null) {
@@ -106,6 +107,7 @@ interface StateParts {
   sink: { counts: WriteCounts } | null
   stats: { faults: FaultCounts }
   nodes: () => number
+  suppliers: () => StoredSupplierCounts & { all: number }
   /** Suppliers with a cap of a day, and the share of it that is used. */
   dayCaps: () => Iterable<DayCap>
 }
@@ -156,7 +158,7 @@ export function lastLost(store: { lost(): Promise<string[]> }): () => string[] {
 }
 
 export function bindStateMetrics(registry: Registry, parts: StateParts): void {
-  const { redis, ledger, lost, sink, stats, nodes, dayCaps } = parts
+  const { redis, ledger, lost, sink, stats, nodes, suppliers, dayCaps } = parts
   registerRows(registry, [
     gauge(
       'bidweir_store_up',
@@ -173,6 +175,23 @@ export function bindStateMetrics(registry: Registry, parts: StateParts): void {
     ),
     gauge('bidweir_live_nodes', 'Nodes that share the allotments of this location', () =>
       one(nodes()),
+    ),
+    gauge('bidweir_suppliers', 'Suppliers in use, by origin: file or api', () => {
+      const { all, used } = suppliers()
+      return [
+        { value: all - used, labels: { origin: 'file' } },
+        { value: used, labels: { origin: 'api' } },
+      ]
+    }),
+    gauge(
+      'bidweir_supplier_conflicts',
+      'Suppliers that the file and the API both have; that of the file is used',
+      () => one(suppliers().conflicts),
+    ),
+    gauge(
+      'bidweir_suppliers_refused',
+      'Suppliers of the API whose last version this node cannot use; it keeps the version before',
+      () => one(suppliers().refused),
     ),
     counter(
       'bidweir_engine_faults_total',

@@ -1,5 +1,5 @@
 /** The configuration as the console shows it: secrets are replaced by a word, credentials and queries of URLs by dots. */
-import type { Config } from './schema.ts'
+import type { Config, SupplierConfig } from './schema.ts'
 
 const hidden = '(hidden)'
 const secretName = /secret|password|keys?$|cert|token/i
@@ -27,5 +27,7 @@ function hide(value: unknown, path: readonly string[]): unknown {
     return hidden
   return typeof value === 'string' ? hideInUrl(value) : value
 }
+
+export const shownSupplier = (supplier: SupplierConfig) => hide(supplier, []) as SupplierConfig
 
 export const shownConfig = (config: Config) => hide(config, []) as Config
