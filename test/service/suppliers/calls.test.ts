@@ -1,10 +1,11 @@
 /** Suppliers of the API: created, changed, deleted and reverted, on both stores (CONTRACT 14). */
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Test } from 'tap'
 import { suppliersOf } from '../../support/api-suppliers.ts'
 import { runHere } from '../../support/cli.ts'
 import { newFolder, token } from '../../support/process.ts'
+import { walkThroughSuppliers } from '../../support/readme.ts'
 import { serveNode } from '../../support/served-node.ts'
 import { echoSupplier } from '../../support/service-node.ts'
 import { type Database, onBoth } from '../../support/store.ts'
@@ -107,7 +108,10 @@ onBoth(async (t, database) => {
       difference: [{ pointer: '/timeout', before: '20s', after: '19s' }],
     })
     const versions = body.map(({ version }: { version: number }) => version)
-    t.same(versions, [...versions].sort((one, other) => other - one))
+    t.same(
+      versions,
+      [...versions].sort((one, other) => other - one),
+    )
     const page = await call('GET', 'acme/history/?limit=2&before=3')
     t.same(
       page.body.map(({ version }: { version: number }) => version),
@@ -237,7 +241,10 @@ onBoth(async (t, database) => {
     writeFileSync(list, 'suppliers:\n  - id: acme\n    timeout: 2\n  - id: filed\n')
     const wrong = await runHere(['apply', ...options])
     t.match([wrong.code, wrong.stdout], [1, ''])
-    t.match(wrong.stderr, /list\.yaml:4: suppliers\[1\]\.id: filed is a supplier of .*bidweir\.yaml/)
+    t.match(
+      wrong.stderr,
+      /list\.yaml:4: suppliers\[1\]\.id: filed is a supplier of .*bidweir\.yaml/,
+    )
     writeFileSync(list, 'suppliers:\n  - id: acme\n    timeout: 2\n')
     const fault = await runHere(['apply', ...options])
     t.match(fault.stderr, /list\.yaml:3: suppliers\[0\]\.timeout: found 2, allowed: a duration/)
@@ -262,10 +269,10 @@ onBoth(async (t, database) => {
     t.teardown(() => delete process.env['SUPPLIER_KEY'])
     const reference = { file: join(folder, 'key') }
     const plain = await call('POST', '', withKeys(secret, 'open'))
-    t.same(
-      plain.body.errors.map(({ pointer }: { pointer: string }) => pointer).sort(),
-      ['/callers/headers/x-key', '/clearing/keys/encryption'],
-    )
+    t.same(plain.body.errors.map(({ pointer }: { pointer: string }) => pointer).sort(), [
+      '/callers/headers/x-key',
+      '/clearing/keys/encryption',
+    ])
     t.notMatch(JSON.stringify(plain.body), secret)
     const missing = await call('POST', '', withKeys({ file: '/absent' }, reference))
     t.match(missing.body.errors, [{ pointer: '/clearing/keys/encryption', detail: /ENOENT/ }])
@@ -281,8 +288,26 @@ onBoth(async (t, database) => {
     const audit = await (await node.api('/api/svc/audit/')).text()
     const configuration = await (await node.api('/api/svc/configuration/')).text()
     const diff = await change('PATCH', 'sealed', { timeout: '1s' }, '?dryRun=true')
-    for (const text of [JSON.stringify([shown, diff.body]), audit, configuration, node.bidweir.stderr()])
+    for (const text of [
+      JSON.stringify([shown, diff.body]),
+      audit,
+      configuration,
+      node.bidweir.stderr(),
+    ])
       t.notMatch(text, secret)
+  })
+
+  t.test('the commands of the document do what it says', async (t) => {
+    const { password } = node.bidweir
+    const answers = await walkThroughSuppliers({ api: node.admin, password: password! })
+    t.match(answers, [
+      { id: 'delta', version: Number },
+      { dryRun: true, difference: [{ pointer: '/timeout' }] },
+      { timeout: '100ms', version: Number },
+      [{ difference: [{ pointer: '/timeout', after: '100ms' }] }],
+      { version: Number, timeout: undefined },
+    ])
+    t.equal((await call('GET', 'delta/')).status, 404)
   })
 
   t.test('only operators call it, and an account reads its own suppliers', async (t) => {
@@ -312,7 +337,7 @@ onBoth(async (t, database) => {
   })
 
   t.test('if the file names an id of the API, the file is used, and it is said', async (t) => {
-    const yaml = await import('node:fs').then(({ readFileSync }) => readFileSync(config, 'utf8'))
+    const yaml = readFileSync(config, 'utf8')
     const gauge = async (name: string) => (await node.metrics()).get(name)
     const before = node.bidweir.stderr().length
     writeFileSync(config, yaml.replace('id: other', 'id: acme, callers: {cidrs: [192.0.2.1]}'))
