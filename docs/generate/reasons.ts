@@ -57,7 +57,8 @@ const responseReasons: Readonly<Record<ResponseReason, string>> = {
   invalid_config: 'The `opd` block of the integration has faults.',
   malformed: 'The response is not JSON.',
   too_large: 'The response is longer than `proxy.maxRewriteBytes`.',
-  encoding: 'The content coding is unknown, or the body does not decode.',
+  encoding:
+    'The content coding is unknown, or the body does not decode, or bytes follow the encoded body.',
   content_type: 'The content type is not JSON.',
   charset: 'The character set is not UTF-8.',
   no_transform: '`Cache-Control: no-transform` forbids a change.',
