@@ -6,7 +6,7 @@ import { trainedPerSecond } from '../opd/pricing/exposures.ts'
 import type { Log } from '../opd/shared/log.ts'
 import type { Slices } from '../opd/shared/slices.ts'
 import { createProxy } from '../proxy/proxy.ts'
-import type { DirectoryState } from '../proxy/suppliers.ts'
+import type { DirectoryState } from '../proxy/supplier.ts'
 import type { Config, SupplierConfig } from './config/schema.ts'
 import { dividedConfig, dividedRoute, type Place } from './workers/limits.ts'
 
