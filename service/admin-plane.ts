@@ -76,6 +76,7 @@ export async function openAdminPlane(
     location,
     now,
     others: () => pool?.loads() ?? [],
+    attributionWindow: () => current.config.opd.attributionWindow,
     problems: createNodeProblems({
       redis: components.redis,
       lost: components.lost,
@@ -136,6 +137,10 @@ export async function openAdminPlane(
     holds: () => directory.snapshot().holds,
     currency: () => current.config.currency.base,
     opd: (id) => opdState(engine.integration(id)),
+    inactive: (id) =>
+      [...(directory.snapshot().suppliers.get(id)?.datacenters ?? [])].flatMap(
+        ([location, { active }]) => (active ? [] : [location]),
+      ),
     now,
   }
   const flush = async () => {
