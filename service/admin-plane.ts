@@ -1,7 +1,7 @@
 /** Composes the admin listener: authentication, and the plugin of each path. */
 import { bearer } from '../admin/auth/bearer.ts'
 import { createAuth } from '../admin/auth/index.ts'
-import type { Role } from '../admin/auth/roles.ts'
+import type { Role } from '../admin/http/roles.ts'
 import { consoleCalls } from '../admin/console/route.ts'
 import { dashboard } from '../admin/dashboard/route.ts'
 import { createKeptSums } from '../admin/fleet/kept-sums.ts'

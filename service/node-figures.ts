@@ -15,9 +15,9 @@ import {
   factorBounds,
   type ModeStats,
   type SupplierStats,
-} from '../opd/engine/stats.ts'
-import { guards, modes } from '../opd/pricing/arms.ts'
-import { bidReasons, responseReasons } from '../opd/pricing/types.ts'
+} from '../opd/pricing/stats.ts'
+import { guards, modes } from '../opd/shared/arms.ts'
+import { bidReasons, responseReasons } from '../opd/shared/reasons.ts'
 import { createSlices } from '../opd/shared/slices.ts'
 import { bounds, outcomes, type SupplierMetrics } from '../proxy/metrics.ts'
 import { nodeLoad, type ProcessLoad } from '../proxy/node-load.ts'

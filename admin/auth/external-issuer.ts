@@ -3,7 +3,7 @@
  */
 import { type CryptoKey, createLocalJWKSet, type JWK, type JWTPayload, jwtVerify } from 'jose'
 import type { Log } from '../../opd/shared/log.ts'
-import type { Caller } from './roles.ts'
+import type { Caller } from '../http/roles.ts'
 import { type AcceptedToken, failureOf, TokenError } from './tokens.ts'
 
 /** Only asymmetric algorithms: a public key must not be used as a shared secret. */

@@ -6,7 +6,7 @@ import { type Author, audit } from '../store/audit.ts'
 import type { Store } from '../store/index.ts'
 import type { Tables } from '../store/tables.ts'
 import { checkPassword, hashPassword, maxPassword, minPassword } from './passwords.ts'
-import { roles as known, may } from './roles.ts'
+import { roles as known, may } from '../http/roles.ts'
 
 interface NewUser {
   name: string

@@ -1,6 +1,6 @@
 /** `/api/svc/users/`: the users of the embedded realm, for operators of all accounts. */
 import * as z from 'zod'
-import { roles } from '../auth/roles.ts'
+import { roles } from '../http/roles.ts'
 import {
   addUser,
   allUsers,

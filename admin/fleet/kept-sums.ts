@@ -2,8 +2,8 @@
  * Bids and wins of optimized bids and of the holdout over the last days, of all nodes, from the store: kept wins and spend
  * survive a restart. Each node adds what it has counted since its last addition.
  */
-import type { ArmSums, EngineStats } from '../../opd/engine/stats.ts'
-import type { Mode } from '../../opd/pricing/arms.ts'
+import type { ArmSums, EngineStats } from '../../opd/pricing/stats.ts'
+import type { Mode } from '../../opd/shared/arms.ts'
 import type { Log } from '../../opd/shared/log.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import { createSlices } from '../../opd/shared/slices.ts'

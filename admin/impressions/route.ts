@@ -2,7 +2,7 @@
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import * as z from 'zod'
 import { admit, optionalCaller, tokenProblem } from '../auth/bearer.ts'
-import { type Caller, may } from '../auth/roles.ts'
+import { type Caller, may } from '../http/roles.ts'
 import type { TokenVerifier } from '../auth/tokens.ts'
 import { addRoute, jsonAnswer, type Route } from '../http/call.ts'
 import { type ProblemFault, problem } from '../http/problem.ts'

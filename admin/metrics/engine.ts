@@ -4,10 +4,9 @@ import {
   type EngineStats,
   factorBounds,
   type ModeStats,
-} from '../../opd/engine/stats.ts'
-import { arms, guards, isAlarm, type Mode, modes } from '../../opd/pricing/arms.ts'
-import { type Interval, keptSpend, keptWins, uplift } from '../../opd/pricing/confidence.ts'
-import { bidReasons, responseReasons } from '../../opd/pricing/types.ts'
+} from '../../opd/pricing/stats.ts'
+import { arms, guards, isAlarm, type Mode, modes } from '../../opd/shared/arms.ts'
+import { type Interval, keptSpend, keptWins, uplift } from '../../opd/shared/confidence.ts'
 import { type Histogram, HistogramSeries } from '../../opd/shared/histogram-series.ts'
 import {
   busiest,
@@ -20,6 +19,7 @@ import {
   others,
   type Sample,
 } from '../../opd/shared/metrics.ts'
+import { bidReasons, responseReasons } from '../../opd/shared/reasons.ts'
 import { armMetrics, armPairOf } from './comparison.ts'
 
 /** Whether bids arrived in this mode. */

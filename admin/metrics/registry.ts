@@ -1,7 +1,7 @@
 /** The OPD metrics of `/metrics` (CONTRACT 10). They read plain numbers, at a scrape only. */
 import type { Registry } from 'prom-client'
-import type { EngineStats } from '../../opd/engine/stats.ts'
-import { type Mode, modes } from '../../opd/pricing/arms.ts'
+import type { EngineStats } from '../../opd/pricing/stats.ts'
+import { type Mode, modes } from '../../opd/shared/arms.ts'
 import {
   byLabel,
   byName,

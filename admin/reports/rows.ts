@@ -2,7 +2,7 @@
  * One row for each group: decided bids, wins, money, and how optimized bids compare with the holdout.
  */
 
-import { type ArmTotals, keptWins, uplift } from '../../opd/pricing/confidence.ts'
+import { type ArmTotals, keptWins, uplift } from '../../opd/shared/confidence.ts'
 import {
   type Decimal,
   decimal,

@@ -3,7 +3,7 @@
  * session of another, so that it works behind PgBouncer in transaction mode.
  */
 import { type Kysely, sql } from 'kysely'
-import { type Mode, modes } from '../../opd/pricing/arms.ts'
+import { type Mode, modes } from '../../opd/shared/arms.ts'
 import { leaseLife, type ModelBus, type SharedModelHead } from '../../opd/state/shared-model.ts'
 import { clockOf, type Tables } from './tables.ts'
 

@@ -1,5 +1,5 @@
 /** The price reductions of a day, summed over all nodes, because `caps.perDay` is a limit on their sum. */
-import { type DayReductions, dayOf } from '../../opd/engine/day-reductions.ts'
+import { type DayReductions, dayOf } from '../../opd/pricing/day-reductions.ts'
 import type { Log } from '../../opd/shared/log.ts'
 import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import type { Store } from './index.ts'

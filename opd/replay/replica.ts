@@ -9,7 +9,7 @@ import {
   type LearnerOptions,
   type Policy,
 } from '../learner.ts'
-import type { Mode } from '../pricing/arms.ts'
+import type { Mode } from '../shared/arms.ts'
 import { mulberry32 } from '../shared/random.ts'
 import type { Row } from './estimates.ts'
 import type { DecisionLine } from './line.ts'

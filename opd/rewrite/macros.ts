@@ -4,7 +4,7 @@
  */
 import { literalNumber } from '../json/document-index.ts'
 import type { Scanner } from '../json/scanner.ts'
-import type { PricedBid } from '../pricing/types.ts'
+import type { PricedBid } from '../shared/reasons.ts'
 import type { Splices } from './splice.ts'
 
 const prefix = '${SVC_OPD_'

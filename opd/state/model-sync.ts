@@ -3,7 +3,7 @@
  * the deltas of all nodes, each of them once by its envelope, and shares its model. The others take its curve, so the data that
  * all nodes read grows in proportion to their number. A delta that cannot be sent is sent later.
  */
-import { type Mode, modes } from '../pricing/arms.ts'
+import { type Mode, modes } from '../shared/arms.ts'
 import { atMost } from '../shared/at-most.ts'
 import type { Log } from '../shared/log.ts'
 import { shareRun } from '../shared/one-at-a-time.ts'

@@ -3,7 +3,7 @@
  * first (local-models.ts), and the first relays between that and the store of all nodes (Redis or PostgreSQL). While that
  * is away, the first leads the processes of this node.
  */
-import { type Mode, modes } from '../pricing/arms.ts'
+import { type Mode, modes } from '../shared/arms.ts'
 import { oneAtATime } from '../shared/one-at-a-time.ts'
 import type { ModelBus, SharedModelHead } from './shared-model.ts'
 

@@ -6,7 +6,7 @@
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import { isRefit } from '../learner.ts'
-import type { Mode } from '../pricing/arms.ts'
+import type { Mode } from '../shared/arms.ts'
 import { inSlices } from '../shared/slices.ts'
 import { type Envelope, VersionVector } from './envelope.ts'
 import type { SharedModelHead, SharingDeps } from './shared-model.ts'

@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { createGzip, gunzipSync } from 'node:zlib'
-import type { Mode } from '../pricing/arms.ts'
+import type { Mode } from '../shared/arms.ts'
 import type { VersionVectorRows } from './envelope.ts'
 
 export interface SnapshotMeta {

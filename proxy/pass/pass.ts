@@ -21,7 +21,7 @@ import {
   towardsSupplier,
   unsupportedCoding,
   without,
-} from '../exchange/headers.ts'
+} from '../wire/headers.ts'
 import { createUpgrades, type PassTarget, silence } from './upgrade.ts'
 
 interface PassOptions {

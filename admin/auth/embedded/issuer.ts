@@ -11,7 +11,7 @@ import {
 } from 'jose'
 import { sql } from 'kysely'
 import type { Store } from '../../store/index.ts'
-import type { Caller } from '../roles.ts'
+import type { Caller } from '../../http/roles.ts'
 import { type AcceptedToken, failureOf, TokenError } from '../tokens.ts'
 import type { User } from '../users.ts'
 import type { Session } from './refresh-tokens.ts'
