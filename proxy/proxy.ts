@@ -2,7 +2,7 @@
 import type { AddressInfo } from 'node:net'
 import type { Registry } from 'prom-client'
 import type { SharedTokens } from '../opd/ports.ts'
-import type { Log } from '../opd/shared/log.ts'
+import type { Log } from '../opd/base/log.ts'
 import type { Engine } from '../opd/types.ts'
 import { leaseTokens } from './admission/allotment.ts'
 import { addressCheck } from './admission/callers.ts'

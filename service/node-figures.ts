@@ -18,7 +18,7 @@ import {
 } from '../opd/pricing/stats.ts'
 import { guards, modes } from '../opd/shared/arms.ts'
 import { bidReasons, responseReasons } from '../opd/shared/reasons.ts'
-import { createSlices } from '../opd/shared/slices.ts'
+import { createSlices } from '../opd/base/slices.ts'
 import { bounds, outcomes, type SupplierMetrics } from '../proxy/metrics.ts'
 import { nodeLoad, type ProcessLoad } from '../proxy/node-load.ts'
 import type { BidProxy } from '../proxy/proxy.ts'

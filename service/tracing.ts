@@ -15,7 +15,7 @@ import {
 import { programVersion } from '../admin/http/version.ts'
 import type { FinishedNotice } from '../admin/impressions/tracer.ts'
 import { requestIdOf, shortId } from '../opd/openrtb/request.ts'
-import type { Log } from '../opd/shared/log.ts'
+import type { Log } from '../opd/base/log.ts'
 import type { FinishedBid } from '../proxy/tracer.ts'
 
 const fieldsGetter: TextMapGetter<readonly string[]> = {

@@ -2,7 +2,7 @@
  * Access tokens of an OpenID Connect issuer such as Keycloak (CONTRACT 9), and the keys that sign them.
  */
 import { type CryptoKey, createLocalJWKSet, type JWK, type JWTPayload, jwtVerify } from 'jose'
-import type { Log } from '../../opd/shared/log.ts'
+import type { Log } from '../../opd/base/log.ts'
 import type { Caller } from '../http/roles.ts'
 import { type AcceptedToken, failureOf, TokenError } from './tokens.ts'
 

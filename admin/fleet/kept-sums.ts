@@ -4,9 +4,9 @@
  */
 import type { ArmSums, EngineStats } from '../../opd/pricing/stats.ts'
 import type { Mode } from '../../opd/shared/arms.ts'
-import type { Log } from '../../opd/shared/log.ts'
-import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
-import { createSlices } from '../../opd/shared/slices.ts'
+import type { Log } from '../../opd/base/log.ts'
+import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
+import { createSlices } from '../../opd/base/slices.ts'
 import { type ArmPair, addedArms, armPairOf, comparedArms } from '../metrics/comparison.ts'
 import { day } from '../store/hour.ts'
 import type { Store } from '../store/index.ts'

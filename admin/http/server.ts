@@ -10,8 +10,8 @@ import fastify, {
   type FastifyReply,
   type FastifyRequest,
 } from 'fastify'
-import type { Log } from '../../opd/shared/log.ts'
-import { pipelined, refuseBytes } from '../../opd/shared/pipelining.ts'
+import type { Log } from '../../opd/base/log.ts'
+import { pipelined, refuseBytes } from '../../opd/base/pipelining.ts'
 import { PasswordsBusyError } from '../auth/passwords.ts'
 import { StoreError } from '../store/errors.ts'
 import { drainBody, singularFields } from './hooks.ts'

@@ -4,7 +4,7 @@
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import { type ClearingConfig, clearingDefaults } from '../../opd/config.ts'
-import { decimal, decimalText, dividedBy, times } from '../../opd/shared/decimal.ts'
+import { decimal, decimalText, dividedBy, times } from '../../opd/base/decimal.ts'
 import { plainDecimal } from './notice.ts'
 
 type ClearedPrice = { price: string } | { pointer: 'price' | 'cur'; detail: string }

@@ -1,6 +1,6 @@
 /** One win notice: find ▸ record ▸ train. It resolves when the row is on disk. */
 import type { Integration } from '../../opd/config.ts'
-import { TokenBucket } from '../../opd/shared/token-bucket.ts'
+import { TokenBucket } from '../../opd/base/token-bucket.ts'
 import type { DecisionRecord, Engine, LookupResult } from '../../opd/types.ts'
 import { type AccountOf, type Caller, seesSupplier } from '../http/roles.ts'
 import type { ProblemFault } from '../http/problem.ts'

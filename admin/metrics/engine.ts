@@ -7,7 +7,7 @@ import {
 } from '../../opd/pricing/stats.ts'
 import { arms, guards, isAlarm, type Mode, modes } from '../../opd/shared/arms.ts'
 import { type Interval, keptSpend, keptWins, uplift } from '../../opd/shared/confidence.ts'
-import { type Histogram, HistogramSeries } from '../../opd/shared/histogram-series.ts'
+import { type Histogram, HistogramSeries } from '../../opd/base/histogram-series.ts'
 import {
   busiest,
   counter,
@@ -18,7 +18,7 @@ import {
   type MetricRow,
   others,
   type Sample,
-} from '../../opd/shared/metrics.ts'
+} from '../../opd/base/metrics.ts'
 import { bidReasons, responseReasons } from '../../opd/shared/reasons.ts'
 import { armMetrics, armPairOf } from './comparison.ts'
 

@@ -11,7 +11,7 @@ import {
   maxSuppliers,
   one,
   registerRows,
-} from '../../opd/shared/metrics.ts'
+} from '../../opd/base/metrics.ts'
 import type { ImpressionCounters } from '../impressions/counters.ts'
 import { engineMetrics } from './engine.ts'
 import { noticeMetrics } from './notices.ts'

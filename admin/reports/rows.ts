@@ -12,8 +12,8 @@ import {
   plus,
   signedDecimal,
   zero,
-} from '../../opd/shared/decimal.ts'
-import { getOrAdd } from '../../opd/shared/get-or-add.ts'
+} from '../../opd/base/decimal.ts'
+import { getOrAdd } from '../../opd/base/get-or-add.ts'
 import type { Money, ReportRow } from './columns.ts'
 import { readRollupState, type Scope, type Source, shownKeys, split } from './scope.ts'
 import { decidedRows, otherRows, winRows } from './sql.ts'

@@ -10,9 +10,9 @@ import type {
   SharedBidLog,
 } from '../ports.ts'
 import { type Arm, armRules } from '../shared/arms.ts'
-import { plain } from '../shared/decimal.ts'
+import { plain } from '../base/decimal.ts'
 import type { ReportFault } from '../shared/fault-log.ts'
-import { unitHash } from '../shared/hash.ts'
+import { unitHash } from '../base/hash.ts'
 import type { EligibleBid, PriceBid, PricedBid } from '../shared/reasons.ts'
 import type { DecisionRecord } from '../types.ts'
 import { type Amounts, amounts, applyFactor, keptShareOf } from './amounts.ts'

@@ -11,7 +11,7 @@
  */
 
 import { type Arm, armAt, arms, guards, type Mode } from '../shared/arms.ts'
-import { plain } from '../shared/decimal.ts'
+import { plain } from '../base/decimal.ts'
 import type { DecisionRecord } from '../types.ts'
 import { maxDomainBytes, maxPublisherBytes, maxSeatBytes } from './pseudonyms.ts'
 

@@ -10,7 +10,7 @@ import {
   type Policy,
 } from '../learner.ts'
 import type { Mode } from '../shared/arms.ts'
-import { mulberry32 } from '../shared/random.ts'
+import { mulberry32 } from '../base/random.ts'
 import type { Row } from './estimates.ts'
 import type { DecisionLine } from './line.ts'
 import { match, reach } from './match.ts'

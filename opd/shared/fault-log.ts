@@ -3,7 +3,7 @@
  * place is logged at once, then at most one a minute with the number of those that were not logged.
  */
 import { shortId } from '../openrtb/request.ts'
-import type { Log } from './log.ts'
+import type { Log } from '../base/log.ts'
 
 /** The consequence of an error, by place. */
 const consequences = {

@@ -12,7 +12,7 @@
 
 import type { BidLog } from '../ports.ts'
 import { readRecord, type WrittenRecord } from '../pricing/record.ts'
-import { hashText } from '../shared/hash.ts'
+import { hashText } from '../base/hash.ts'
 import type { DecisionRecord } from '../types.ts'
 import {
   endOf,

@@ -4,7 +4,7 @@
  * starts with it.
  */
 import type { Mode } from '../shared/arms.ts'
-import type { Log } from '../shared/log.ts'
+import type { Log } from '../base/log.ts'
 import type { VersionVectorRows } from './envelope.ts'
 import type { ModelStore } from './model-store.ts'
 

@@ -9,7 +9,7 @@ import {
   type TokenGrant,
   type TokenRequest,
 } from '../../opd/ports.ts'
-import { TokenBucket } from '../../opd/shared/token-bucket.ts'
+import { TokenBucket } from '../../opd/base/token-bucket.ts'
 
 /** The state of a supplier at this node's location, from the directory. */
 export interface Allotment {

@@ -6,7 +6,7 @@
  *   head ──▶ body ──▶ responding ──▶ head …         responded before the body was complete: the rest is discarded
  */
 import type { Socket } from 'node:net'
-import { plainAddress } from '../../opd/shared/client-address.ts'
+import { plainAddress } from '../../opd/base/client-address.ts'
 import type { Exchange } from '../exchange/exchange.ts'
 import { problem } from '../problem.ts'
 import type { Inbound } from '../types.ts'

@@ -4,7 +4,7 @@ import type { BidLog, DecisionSink, SharedBidLog, SharedTokens } from '../../opd
 import type { DayAmount } from '../../opd/pricing/day-reductions.ts'
 import type { EngineStats } from '../../opd/pricing/stats.ts'
 import { modes } from '../../opd/shared/arms.ts'
-import type { Log } from '../../opd/shared/log.ts'
+import type { Log } from '../../opd/base/log.ts'
 import { recordsOf } from '../../opd/state/bid-entry.ts'
 import type { ModelControlSource } from '../../opd/state/model-control.ts'
 import type { ModelManager } from '../../opd/state/model-manager.ts'

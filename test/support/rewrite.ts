@@ -4,7 +4,7 @@ import { type Integration, opdSchema } from '../../opd/config.ts'
 import { rewriteInSlices } from '../../opd/rewrite/rewrite.ts'
 import type { Rates } from '../../opd/shared/rates.ts'
 import type { BidReason, EligibleBid, PriceBid } from '../../opd/shared/reasons.ts'
-import { drained } from '../../opd/shared/slices.ts'
+import { drained } from '../../opd/base/slices.ts'
 import type { RewrittenResponse } from '../../opd/types.ts'
 
 export interface RewriteCase {

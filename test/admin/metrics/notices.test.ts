@@ -7,7 +7,7 @@ import { armPairOf } from '../../../admin/metrics/comparison.ts'
 import { opdMetrics } from '../../../admin/metrics/registry.ts'
 import { EngineStats, ModeStats } from '../../../opd/pricing/stats.ts'
 import { keptWins, uplift } from '../../../opd/shared/confidence.ts'
-import { metricsOf } from '../../../opd/shared/metrics.ts'
+import { metricsOf } from '../../../opd/base/metrics.ts'
 
 t.test('the 200 busiest names have counters, the rest is other, and nothing is lost', async (t) => {
   const names = new TopNames(() => 200)

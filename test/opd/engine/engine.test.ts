@@ -1,5 +1,5 @@
 import t from 'tap'
-import { drained } from '../../../opd/shared/slices.ts'
+import { drained } from '../../../opd/base/slices.ts'
 import type { DecisionRecord } from '../../../opd/types.ts'
 import { auction, hour, keys, testEngine } from '../../support/engine.ts'
 import { integration } from '../../support/opd-doubles.ts'

@@ -7,7 +7,7 @@ import { Segments } from '../../../opd/learner/control/segments.ts'
 import { SupplierState } from '../../../opd/learner/control/supplier-state.ts'
 import { rowBytes, updatesMost } from '../../../opd/learner/train/update-log.ts'
 import { createLearner, type Learner, refit } from '../../../opd/learner.ts'
-import { drained } from '../../../opd/shared/slices.ts'
+import { drained } from '../../../opd/base/slices.ts'
 import { apart, bid, chances, long, off, pure, start, taught } from '../../support/learners.ts'
 
 const deltaHead = 16

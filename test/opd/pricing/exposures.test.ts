@@ -2,7 +2,7 @@
 import t from 'tap'
 import { createEngine } from '../../../opd/engine/engine.ts'
 import { ExposureSampler } from '../../../opd/pricing/exposures.ts'
-import { mulberry32 } from '../../../opd/shared/random.ts'
+import { mulberry32 } from '../../../opd/base/random.ts'
 import { createBidLog } from '../../../opd/state/bid-log.ts'
 import { aloneDeps, auction, hour, testEngine } from '../../support/engine.ts'
 import { integration } from '../../support/opd-doubles.ts'

@@ -9,7 +9,7 @@ import {
   microsText,
   plain,
   shortMicros,
-} from '../../../opd/shared/decimal.ts'
+} from '../../../opd/base/decimal.ts'
 
 t.test('a JSON number becomes a plain decimal of the same value', async (t) => {
   const cases: [string, string][] = [

@@ -2,7 +2,7 @@ import t from 'tap'
 import { opdSchema } from '../../../opd/config.ts'
 import { rewriteInSlices } from '../../../opd/rewrite/rewrite.ts'
 import type { PriceBid } from '../../../opd/shared/reasons.ts'
-import { drained } from '../../../opd/shared/slices.ts'
+import { drained } from '../../../opd/base/slices.ts'
 import { matchPlaceholders } from '../../support/placeholders.ts'
 import { vectors } from '../../support/vectors.ts'
 
