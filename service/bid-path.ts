@@ -1,9 +1,10 @@
 /** Engine and proxy of a process, and how a configuration is applied to both. */
+
+import type { Log } from '../opd/base/log.ts'
+import type { Slices } from '../opd/base/slices.ts'
 import type { Integration } from '../opd/config.ts'
 import { createEngine } from '../opd/engine/engine.ts'
 import { trainedPerSecond } from '../opd/pricing/exposures.ts'
-import type { Log } from '../opd/base/log.ts'
-import type { Slices } from '../opd/base/slices.ts'
 import type { EngineSettings } from '../opd/types.ts'
 import { createProxy } from '../proxy/proxy.ts'
 import type { DirectoryState } from '../proxy/suppliers.ts'

@@ -10,6 +10,7 @@ import type {
 import { programVersion } from '../admin/http/version.ts'
 import type { ImpressionCounters } from '../admin/impressions/counters.ts'
 import { armPairOf } from '../admin/metrics/comparison.ts'
+import { createSlices } from '../opd/base/slices.ts'
 import {
   type EngineStats,
   factorBounds,
@@ -18,7 +19,6 @@ import {
 } from '../opd/pricing/stats.ts'
 import { guards, modes } from '../opd/shared/arms.ts'
 import { bidReasons, responseReasons } from '../opd/shared/reasons.ts'
-import { createSlices } from '../opd/base/slices.ts'
 import { bounds, outcomes, type SupplierMetrics } from '../proxy/metrics.ts'
 import { nodeLoad, type ProcessLoad } from '../proxy/node-load.ts'
 import type { BidProxy } from '../proxy/proxy.ts'

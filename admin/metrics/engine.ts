@@ -1,12 +1,5 @@
 /** Metrics of the pricing engine, and the comparison with the holdout. */
-import {
-  type ArmSums,
-  type EngineStats,
-  factorBounds,
-  type ModeStats,
-} from '../../opd/pricing/stats.ts'
-import { arms, guards, isAlarm, type Mode, modes } from '../../opd/shared/arms.ts'
-import { type Interval, keptSpend, keptWins, uplift } from '../../opd/shared/confidence.ts'
+
 import { type Histogram, HistogramSeries } from '../../opd/base/histogram-series.ts'
 import {
   busiest,
@@ -19,6 +12,14 @@ import {
   others,
   type Sample,
 } from '../../opd/base/metrics.ts'
+import {
+  type ArmSums,
+  type EngineStats,
+  factorBounds,
+  type ModeStats,
+} from '../../opd/pricing/stats.ts'
+import { arms, guards, isAlarm, type Mode, modes } from '../../opd/shared/arms.ts'
+import { type Interval, keptSpend, keptWins, uplift } from '../../opd/shared/confidence.ts'
 import { bidReasons, responseReasons } from '../../opd/shared/reasons.ts'
 import { armMetrics, armPairOf } from './comparison.ts'
 

@@ -1,7 +1,5 @@
 /** The OPD metrics of `/metrics` (CONTRACT 10). They read plain numbers, at a scrape only. */
 import type { Registry } from 'prom-client'
-import type { EngineStats } from '../../opd/pricing/stats.ts'
-import { type Mode, modes } from '../../opd/shared/arms.ts'
 import {
   byLabel,
   byName,
@@ -12,6 +10,8 @@ import {
   one,
   registerRows,
 } from '../../opd/base/metrics.ts'
+import type { EngineStats } from '../../opd/pricing/stats.ts'
+import { type Mode, modes } from '../../opd/shared/arms.ts'
 import type { ImpressionCounters } from '../impressions/counters.ts'
 import { engineMetrics } from './engine.ts'
 import { noticeMetrics } from './notices.ts'

@@ -3,7 +3,6 @@ import type { FastifyPluginAsync } from 'fastify'
 import * as z from 'zod'
 import { type Arm, armRules, arms, type Guard, guards, modes } from '../../opd/shared/arms.ts'
 import type { DecisionRecord, Engine } from '../../opd/types.ts'
-import { type AccountOf, seesSupplier } from '../http/roles.ts'
 import {
   type Authenticate,
   addRoute,
@@ -13,6 +12,7 @@ import {
   type Route,
 } from '../http/call.ts'
 import { Problem } from '../http/problem.ts'
+import { type AccountOf, seesSupplier } from '../http/roles.ts'
 
 export interface DecisionsDeps {
   engine: Engine

@@ -2,9 +2,9 @@
 import type { FastifyPluginAsync, FastifyReply } from 'fastify'
 import * as z from 'zod'
 import type { Engine, StandaloneEntry } from '../../opd/types.ts'
-import { type AccountOf, seesSupplier } from '../http/roles.ts'
 import { type Authenticate, jsonAnswer, jsonCalls, type Route } from '../http/call.ts'
 import { Problem, type ProblemFault } from '../http/problem.ts'
+import { type AccountOf, seesSupplier } from '../http/roles.ts'
 
 interface StandaloneDeps {
   engine: Engine

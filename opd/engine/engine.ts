@@ -1,6 +1,7 @@
 /** The engine: binds integrations at configuration, rewrites bid responses, attributes win notices, trains the model. */
 
 import { hkdfSync } from 'node:crypto'
+import type { Log } from '../base/log.ts'
 import type { Integration } from '../config.ts'
 import type { BidLog, DecisionObserver, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
 import { createContextCodec, Nonces } from '../pricing/context.ts'
@@ -10,7 +11,6 @@ import { createPricing } from '../pricing/pricing.ts'
 import { EngineStats, type ModeStats, type SupplierStats } from '../pricing/stats.ts'
 import { rewriteInSlices as rewriteBody, unmodified } from '../rewrite/rewrite.ts'
 import { createFaultLog } from '../shared/fault-log.ts'
-import type { Log } from '../base/log.ts'
 import { rateOf } from '../shared/rates.ts'
 import type { BidReason, PriceBid } from '../shared/reasons.ts'
 import { standalone } from '../standalone/standalone.ts'

@@ -1,7 +1,7 @@
 /** The features of a bid as hashes of 24 bits, and the keys made of them. exposure.ts shows the layout of the bytes. */
 
-import type { BidFacts } from '../learner-types.ts'
 import { hashText, mix } from '../base/hash.ts'
+import type { BidFacts } from '../learner-types.ts'
 import { keyAt } from './curve/priors.ts'
 
 const hashesAt = 11

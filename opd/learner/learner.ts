@@ -1,7 +1,7 @@
 /** The learner: decisions, training, deltas, shared curves and snapshots. */
 
-import type { BidFacts, Decision, LearnerOptions, NodeLearner, Policy } from '../learner-types.ts'
 import { drained } from '../base/slices.ts'
+import type { BidFacts, Decision, LearnerOptions, NodeLearner, Policy } from '../learner-types.ts'
 import { SupplierStates } from './control/supplier-states.ts'
 import { Curve } from './curve/curve.ts'
 import { keyCount } from './curve/priors.ts'

@@ -1,9 +1,9 @@
 /** The line of the decision log for one decision. */
 
 import type { Decision } from '../learner.ts'
-import { shortId } from '../openrtb/request.ts'
 import type { DecisionEntry } from '../ports.ts'
 import type { EligibleBid } from '../shared/reasons.ts'
+import { shortId } from '../shared/short-id.ts'
 import type { DecisionRecord } from '../types.ts'
 import { hashName } from './pseudonyms.ts'
 

@@ -1,4 +1,7 @@
 /** Prices one eligible bid: arm ▸ learner ▸ out_ba ▸ context ▸ bid log (CONTRACT 4.3-4.5, 5). */
+
+import { plain } from '../base/decimal.ts'
+import { unitHash } from '../base/hash.ts'
 import type { Integration, OpdConfig } from '../config.ts'
 import type { Decision, Policy } from '../learner.ts'
 import type {
@@ -10,9 +13,7 @@ import type {
   SharedBidLog,
 } from '../ports.ts'
 import { type Arm, armRules } from '../shared/arms.ts'
-import { plain } from '../base/decimal.ts'
 import type { ReportFault } from '../shared/fault-log.ts'
-import { unitHash } from '../base/hash.ts'
 import type { EligibleBid, PriceBid, PricedBid } from '../shared/reasons.ts'
 import type { DecisionRecord } from '../types.ts'
 import { type Amounts, amounts, applyFactor, keptShareOf } from './amounts.ts'

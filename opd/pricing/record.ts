@@ -10,8 +10,8 @@
  * Records written before price_dsp or the seat existed do not have its flag.
  */
 
-import { type Arm, armAt, arms, guards, type Mode } from '../shared/arms.ts'
 import { plain } from '../base/decimal.ts'
+import { type Arm, armAt, arms, guards, type Mode } from '../shared/arms.ts'
 import type { DecisionRecord } from '../types.ts'
 import { maxDomainBytes, maxPublisherBytes, maxSeatBytes } from './pseudonyms.ts'
 

@@ -1,7 +1,8 @@
 /** The engine's counters by supplier and mode: numbers and typed arrays, read at each scrape. A reload keeps them. */
+
+import { getOrAdd } from '../base/get-or-add.ts'
 import { type Arm, armAt, arms, type Guard, guards, isAlarm, type Mode } from '../shared/arms.ts'
 import { noFaults } from '../shared/fault-log.ts'
-import { getOrAdd } from '../base/get-or-add.ts'
 import {
   type BidReason,
   bidReasons,

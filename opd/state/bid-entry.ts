@@ -5,9 +5,9 @@
  *   1          2              2
  */
 import { hash } from 'node:crypto'
+import { writeLatin1, writeUtf8 } from '../base/utf8.ts'
 import type { BidLog } from '../ports.ts'
 import { maxRecordBytes, readRecord, type WrittenRecord, writeRecord } from '../pricing/record.ts'
-import { writeLatin1, writeUtf8 } from '../base/utf8.ts'
 import type { DecisionRecord } from '../types.ts'
 
 export const entryHeadBytes = 1 + 2 + 2

@@ -10,9 +10,9 @@
  * is recognized by its number.
  */
 
+import { hashText } from '../base/hash.ts'
 import type { BidLog } from '../ports.ts'
 import { readRecord, type WrittenRecord } from '../pricing/record.ts'
-import { hashText } from '../base/hash.ts'
 import type { DecisionRecord } from '../types.ts'
 import {
   endOf,

@@ -6,10 +6,10 @@
 
 import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Log } from '../base/log.ts'
 import { OnlineLearner } from '../learner/learner.ts'
 import type { LearnerOptions, NodeLearner } from '../learner-types.ts'
 import { type Mode, modes } from '../shared/arms.ts'
-import type { Log } from '../base/log.ts'
 import { initialControl, type ModelControl, type ModelControlSource } from './model-control.ts'
 import { ModelStore } from './model-store.ts'
 import { Refitter } from './refitter.ts'

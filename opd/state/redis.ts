@@ -5,9 +5,9 @@
 
 import { randomUUID } from 'node:crypto'
 import { ErrorReply, RESP_TYPES } from '@redis/client'
+import type { Log } from '../base/log.ts'
 import type { SharedBidLog } from '../ports.ts'
 import { maxRecordBytes, readRecord, writeRecord } from '../pricing/record.ts'
-import type { Log } from '../base/log.ts'
 import type { DecisionRecord } from '../types.ts'
 import { connectRedis } from './redis-client.ts'
 import { modelBus } from './redis-models.ts'

@@ -3,8 +3,9 @@
  * version vector of the deltas in it. The next node that leads takes this model, and merges the deltas after it. A node that joins
  * starts with it.
  */
-import type { Mode } from '../shared/arms.ts'
+
 import type { Log } from '../base/log.ts'
+import type { Mode } from '../shared/arms.ts'
 import type { VersionVectorRows } from './envelope.ts'
 import type { ModelStore } from './model-store.ts'
 

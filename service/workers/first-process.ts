@@ -1,10 +1,10 @@
 /** The first process of a node with workers: what workers may call, and what becomes of their decisions and counters. */
 import type { SeatRow } from '../../admin/store/decided-rows.ts'
+import type { Log } from '../../opd/base/log.ts'
 import type { BidLog, DecisionSink, SharedBidLog, SharedTokens } from '../../opd/ports.ts'
 import type { DayAmount } from '../../opd/pricing/day-reductions.ts'
 import type { EngineStats } from '../../opd/pricing/stats.ts'
 import { modes } from '../../opd/shared/arms.ts'
-import type { Log } from '../../opd/base/log.ts'
 import { recordsOf } from '../../opd/state/bid-entry.ts'
 import type { ModelControlSource } from '../../opd/state/model-control.ts'
 import type { ModelManager } from '../../opd/state/model-manager.ts'

@@ -1,7 +1,7 @@
 /** Decides the price of one bid: its own price (holdout), a random one (explored), or the best by curve and multipliers. */
 
-import type { BidFacts, Decision, Policy } from '../../learner-types.ts'
 import { hashText } from '../../base/hash.ts'
+import type { BidFacts, Decision, Policy } from '../../learner-types.ts'
 import type { SupplierState } from '../control/supplier-state.ts'
 import type { SupplierStates } from '../control/supplier-states.ts'
 import type { Curve } from '../curve/curve.ts'

@@ -5,9 +5,9 @@ import { ImpressionCounters } from '../../../admin/impressions/counters.ts'
 import { TopNames } from '../../../admin/impressions/top-names.ts'
 import { armPairOf } from '../../../admin/metrics/comparison.ts'
 import { opdMetrics } from '../../../admin/metrics/registry.ts'
+import { metricsOf } from '../../../opd/base/metrics.ts'
 import { EngineStats, ModeStats } from '../../../opd/pricing/stats.ts'
 import { keptWins, uplift } from '../../../opd/shared/confidence.ts'
-import { metricsOf } from '../../../opd/base/metrics.ts'
 
 t.test('the 200 busiest names have counters, the rest is other, and nothing is lost', async (t) => {
   const names = new TopNames(() => 200)
