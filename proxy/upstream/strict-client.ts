@@ -17,7 +17,13 @@ import {
 } from '../wire/response-head.ts'
 import { connectTo } from '../wire/socket-reads.ts'
 import { writeMessage } from '../wire/write-message.ts'
-import { type Connection, type PoolEvents, reuseTime, silentConnectMs } from './connection.ts'
+import {
+  type Connection,
+  type PoolEvents,
+  releaseWritten,
+  reuseTime,
+  silentConnectMs,
+} from './connection.ts'
 import { writeSoon } from './request-batch.ts'
 
 export class StrictClient implements Connection, BodySink {
@@ -214,11 +220,9 @@ export class StrictClient implements Connection, BodySink {
     this.flowing = true
     const now = performance.now()
     const reusableFor = alone && head.keepAlive ? reuseTime(head.hint) : 0
-    // After an early response, the unwritten rest of the request would be read as the next request.
-    if (reusableFor > 0 && this.usable && this.socket.writableLength === 0) {
-      this.reusableUntil = now + reusableFor
-      this.pool.released(this, now)
-    } else this.destroy()
+    this.reusableUntil = now + reusableFor
+    if (reusableFor > 0 && this.usable) releaseWritten(this, this.socket, this.pool, now)
+    else this.destroy()
     if (body === null) sink.end(now)
     else sink.whole!(body, now)
   }
