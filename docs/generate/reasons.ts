@@ -32,7 +32,9 @@ const arms: Readonly<Record<Exclude<Arm, 'fixed'>, string>> = {
   hold: "An operator's hold is active: factor 1.",
   test: 'The bid request is a test: factor 1, no money, no training.',
   no_rate: 'There is no exchange rate for the currency of the bid: factor 1.',
-  floor: 'The floor leaves no room below the inbound price: factor 1.',
+  floor:
+    'The price, less the client fee, is at the floor, which leaves no room below it: factor 1.',
+  below_floor: 'The price is below the floor, so the bid cannot win: factor 1.',
   outside: 'The auction is outside of the share that OPD may price: factor 1.',
   capped: 'OPD has taken off `opd.caps.perDay` on this day: factor 1.',
 }
@@ -57,7 +59,8 @@ const responseReasons: Readonly<Record<ResponseReason, string>> = {
   invalid_config: 'The `opd` block of the integration has faults.',
   malformed: 'The response is not JSON.',
   too_large: 'The response is longer than `proxy.maxRewriteBytes`.',
-  encoding: 'The content coding is unknown, or the body does not decode.',
+  encoding:
+    'The content coding is unknown, or the body does not decode, or bytes follow the encoded body.',
   content_type: 'The content type is not JSON.',
   charset: 'The character set is not UTF-8.',
   no_transform: '`Cache-Control: no-transform` forbids a change.',

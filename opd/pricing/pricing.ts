@@ -86,6 +86,7 @@ export function createPricing(
     if (opd.enabled === 'shadow') return 'shadow'
     if (opd.share < 1 && unitHash(bid.auction, deps.seed) >= opd.share) return 'outside'
     if (perDay !== null && deps.reductions.of(supplier, at) >= perDay) return 'capped'
+    if (money.belowFloor) return 'below_floor'
     return money.atFloor ? 'floor' : null
   }
 

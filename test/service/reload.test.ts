@@ -77,6 +77,22 @@ t.test('the file of a node, again and again', async (t) => {
   })
 
   t.test(
+    'the password of the first user waits for no restart: only the first start reads it',
+    async (t) => {
+      const auth = (password: string) =>
+        yaml.replace(
+          'admin: {listen: "127.0.0.1:0"',
+          `admin: {listen: "127.0.0.1:0", auth: {embedded: {adminPassword: ${password}}}`,
+        )
+      for (const password of ['the-first-one', 'another-one']) {
+        await rewritten(auth(password))
+        t.equal((await node.metrics()).get('bidweir_restart_needed'), 0)
+      }
+      await rewritten(yaml)
+    },
+  )
+
+  t.test(
     'a supplier without endpoints is standalone only, and a reload gives and takes them',
     async (t) => {
       const bid = () =>

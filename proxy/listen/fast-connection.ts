@@ -16,7 +16,7 @@ import { type RequestHead, readRequestHead, setLength } from '../wire/request-he
 import { SocketReads } from '../wire/socket-reads.ts'
 import { singleWrite } from '../wire/write-message.ts'
 import type { ConnectionLife } from './connection-life.ts'
-import { type ReplyLane, StrictReply } from './strict-reply.ts'
+import { FastReply, type ReplyLane } from './fast-reply.ts'
 
 export interface FastLane extends ReplyLane {
   /** The exchange of this request. Null: the request belongs to the general lane, and nothing was sent or counted. */
@@ -48,9 +48,9 @@ const timedOut = closingResponse('408 Request Timeout')
 const maxEarly = 64 * 1024
 
 /** The connection is itself the request that is served, and its reply: neither is allocated. */
-export class StrictConnection extends StrictReply implements Inbound {
+export class FastConnection extends FastReply implements Inbound {
   protected override readonly lane: FastLane
-  private readonly onRemoved: (connection: StrictConnection) => void
+  private readonly onRemoved: (connection: FastConnection) => void
   readonly remote: string
   readonly secure = false
   readonly reply = this
@@ -71,7 +71,7 @@ export class StrictConnection extends StrictReply implements Inbound {
     socket: Socket,
     life: ConnectionLife,
     lane: FastLane,
-    onRemoved: StrictConnection['onRemoved'],
+    onRemoved: FastConnection['onRemoved'],
   ) {
     super(socket, life, lane)
     this.lane = lane

@@ -74,7 +74,7 @@ export interface ReplyLane {
   config(): ProxyConfig
 }
 
-export abstract class StrictReply implements Reply {
+export abstract class FastReply implements Reply {
   protected readonly socket: Socket
   protected readonly life: ConnectionLife
   protected readonly lane: ReplyLane
