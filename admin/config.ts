@@ -67,7 +67,7 @@ export const adminSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe(
-      'URL at which clients reach the admin listener. null: taken from the Host header, or from X-Forwarded-* of a trusted proxy.',
+      'URL at which clients reach the admin listener. null: taken from Host and X-Forwarded-* of a trusted proxy; for direct callers the address of the listener.',
     ),
   impressions: z
     .strictObject({

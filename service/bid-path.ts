@@ -7,7 +7,7 @@ import { createEngine } from '../opd/engine/engine.ts'
 import { trainedPerSecond } from '../opd/pricing/exposures.ts'
 import type { EngineSettings } from '../opd/types.ts'
 import { createProxy } from '../proxy/proxy.ts'
-import type { DirectoryState } from '../proxy/suppliers.ts'
+import type { DirectoryState } from '../proxy/supplier.ts'
 import type { Config, SupplierConfig } from './config/schema.ts'
 import { dividedConfig, dividedRoute, type Place } from './limits.ts'
 

@@ -10,7 +10,7 @@ import type { Slices } from '../opd/base/slices.ts'
 import { createBidLog } from '../opd/state/bid-log.ts'
 import { createDecisionLog } from '../opd/state/decision-log.ts'
 import { bidLogLimit } from '../proxy/memory.ts'
-import type { DirectoryState } from '../proxy/suppliers.ts'
+import type { DirectoryState } from '../proxy/supplier.ts'
 import { type ConfigRef, createBidPath, type LocationState } from './bid-path.ts'
 import type { Config } from './config/schema.ts'
 import { loadOrCreateKeys } from './context-keys.ts'
@@ -121,8 +121,8 @@ export async function openComponents(current: ConfigRef, log: Log) {
   const location = (): LocationState => {
     const { suppliers, holds } = directory.snapshot()
     const states = new Map<string, DirectoryState>()
-    for (const [id, { inactiveSeats, datacenters }] of suppliers)
-      states.set(id, { inactiveSeats, allotment: datacenters.get(started.location) })
+    for (const [id, { datacenters, ...seats }] of suppliers)
+      states.set(id, { ...seats, allotment: datacenters.get(started.location) })
     return { states, holds, share: 1 / models.nodes }
   }
   const applyLocation = () => {

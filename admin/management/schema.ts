@@ -62,18 +62,14 @@ const names = z
   .object({ id: z.string(), name: z.string(), name_external: z.string() })
   .partial().shape
 
-/** POST: complete seats. Omitted fields of a data center keep their values; a new one is active and unlimited. */
+/**
+ * POST. Omitted fields of an entry that exists keep their values. A new seat is active, has its name as `name_external` and
+ * no `qps`; a new data center is active and unlimited.
+ */
 export const createSchema = z
   .strictObject({
     ...names,
-    dsp_seats: seats(
-      z.strictObject({
-        ...seatSchema.shape,
-        is_active: z.boolean().default(true),
-        name_external: name.optional(),
-        qps: seatSchema.shape.qps.default([]),
-      }),
-    ).default([]),
+    dsp_seats: seats(seatSchema.partial().required({ name: true })).default([]),
     datacenters: centers(dataCenterSchema.partial().required({ location: true })).default([]),
   })
   .meta({ id: 'SupplierCreate' })

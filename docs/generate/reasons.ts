@@ -8,7 +8,8 @@ import type { RequestOutcome } from '../../proxy/metrics.ts'
 import { code, page, table } from './markdown.ts'
 
 const noBids: Readonly<Record<NoBid, string>> = {
-  inactive: 'The data center of this node, or every seat of the response, is inactive.',
+  inactive:
+    'The data center of this node, every seat of the supplier, or every seat of the response is inactive.',
   qps: 'The data center is over its allotment of queries per second.',
   unreadable:
     'The supplier has an inactive seat, and its response cannot be read to remove that seat.',

@@ -109,17 +109,19 @@ const linesOf = (text: string) => text.split('\n').filter((line) => /^[^#]/.test
 t.test('a publisher called other, or like a line of text, is no second series', async (t) => {
   const registry = new Registry()
   const counters = new ImpressionCounters()
+  const odd = ['other', 'other', '', 'unknown', 'a"b\\c\nd', 'a\rb', 'a\\u{d}b', 'a\u2028b']
+  for (const name of odd) counters.publishers.add('a', 'revenue', name)
   for (let index = 0; index < 300; index++) counters.publishers.add('a', 'revenue', `p${index}`)
-  for (const name of ['other', 'other', '', 'unknown', 'a"b\\c\nd'])
-    counters.publishers.add('a', 'revenue', name)
   opdMetrics(registry, { stats: new EngineStats(), counters, ...idle })
   const text = (await exposition(() => metricsOf(registry))()).toString()
   const own = linesOf(text).filter((line) => line.startsWith('bidweir_publisher'))
   t.equal(new Set(own.map((line) => line.slice(0, line.lastIndexOf(' ')))).size, own.length)
   t.equal(
     own.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0),
-    305,
+    308,
   )
+  t.match(text, 'a\\\\u{d}b"} 2', 'a carriage return is shown as its escape')
+  t.notMatch(text, /[\r\u2028]/)
 })
 
 t.test(

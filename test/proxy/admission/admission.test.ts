@@ -76,6 +76,7 @@ t.test(
     const off = { active: false, clientQps: null }
     for (const [reason, admitted] of [
       ['inactive', { inactiveSeats: none, allotment: off }],
+      ['inactive', { inactiveSeats: none, allSeatsInactive: true, allotment: undefined }],
       ['qps', { inactiveSeats: none, allotment: { active: true, clientQps: 0 } }],
       ['unreadable', { inactiveSeats: new Set(['s']), allotment: undefined }],
     ] as const) {
