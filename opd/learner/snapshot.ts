@@ -9,7 +9,7 @@
  *                     20       n            51 x n     n        n                    n         51 x n        n         4 x n
  */
 
-import { drained } from '../shared/slices.ts'
+import { drained } from '../base/slices.ts'
 import type { Saved, SupplierStates } from './control/supplier-states.ts'
 import { slotCount, type Weights } from './curve/weights.ts'
 import { featureBytes } from './features.ts'

@@ -3,9 +3,10 @@
  * version vector of the deltas in it. The next node that leads takes this model, and merges the deltas after it. A node that joins
  * starts with it.
  */
+
+import type { Log } from '../base/log.ts'
 import { isOfOtherVersion } from '../learner/snapshot.ts'
-import type { Mode } from '../pricing/arms.ts'
-import type { Log } from '../shared/log.ts'
+import type { Mode } from '../shared/arms.ts'
 import type { VersionVectorRows } from './envelope.ts'
 import type { ModelStore } from './model-store.ts'
 

@@ -9,7 +9,7 @@ import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { createGzip, gunzipSync } from 'node:zlib'
 import { beginsAsOtherVersion, SnapshotError } from '../learner/snapshot.ts'
-import type { Mode } from '../pricing/arms.ts'
+import type { Mode } from '../shared/arms.ts'
 import type { VersionVectorRows } from './envelope.ts'
 
 export interface SnapshotMeta {
