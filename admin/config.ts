@@ -1,6 +1,6 @@
 import * as z from 'zod'
-import { redisAddress } from '../opd/shared/redis-address.ts'
-import { hostPort } from '../opd/shared/units.ts'
+import { redisAddress } from '../opd/base/redis-address.ts'
+import { hostPort } from '../opd/base/units.ts'
 import { maxPassword, minPassword } from './auth/passwords.ts'
 
 const address = hostPort('127.0.0.1:8081')

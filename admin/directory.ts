@@ -2,9 +2,9 @@
  * The snapshot of suppliers and holds that bid traffic uses. It is pushed at each change and kept if the store is
  * lost.
  */
-import { getOrAdd } from '../opd/shared/get-or-add.ts'
-import type { Log } from '../opd/shared/log.ts'
-import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
+import { getOrAdd } from '../opd/base/get-or-add.ts'
+import type { Log } from '../opd/base/log.ts'
+import { oneAtATime } from '../opd/base/one-at-a-time.ts'
 import type { Store } from './store/index.ts'
 import { readHolds } from './store/suppliers.ts'
 

@@ -1,9 +1,9 @@
 /** The proxy: accepts bid requests and sends them to endpoints of suppliers. create ▸ listen ▸ drain ▸ close. */
 import type { AddressInfo } from 'node:net'
 import type { Registry } from 'prom-client'
-import type { Engine } from '../opd/engine/types.ts'
+import type { Log } from '../opd/base/log.ts'
 import type { SharedTokens } from '../opd/ports.ts'
-import type { Log } from '../opd/shared/log.ts'
+import type { Engine } from '../opd/types.ts'
 import { leaseTokens } from './admission/allotment.ts'
 import { addressCheck } from './admission/callers.ts'
 import { type Budget, LoopLag } from './admission/overload.ts'

@@ -1,5 +1,5 @@
 /** One supplier at run time: its configuration, endpoints, limits, and state in the directory. */
-import type { Log } from '../opd/shared/log.ts'
+import type { Log } from '../opd/base/log.ts'
 import { type Allotment, type Bucket, bucketOf, LeasedBucket } from './admission/allotment.ts'
 import { type CallerCheck, callerCheck } from './admission/callers.ts'
 import { Gate } from './admission/gate.ts'

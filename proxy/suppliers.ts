@@ -1,5 +1,5 @@
 /** The suppliers of the proxy: their configuration, their state in the directory, and their metrics since the start. */
-import type { Log } from '../opd/shared/log.ts'
+import type { Log } from '../opd/base/log.ts'
 import type { LeasedBucket } from './admission/allotment.ts'
 import type { Route } from './config.ts'
 import { SupplierMetrics } from './metrics.ts'

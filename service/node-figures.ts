@@ -11,16 +11,16 @@ import type {
 import { programVersion } from '../admin/http/version.ts'
 import type { ImpressionCounters, SupplierMoney } from '../admin/impressions/counters.ts'
 import { armPairOf } from '../admin/metrics/comparison.ts'
+import { getOrAdd } from '../opd/base/get-or-add.ts'
+import { createSlices } from '../opd/base/slices.ts'
 import {
   type EngineStats,
   factorBounds,
   type ModeStats,
   type SupplierStats,
-} from '../opd/engine/stats.ts'
-import { guards, modes } from '../opd/pricing/arms.ts'
-import { bidReasons, responseReasons } from '../opd/pricing/types.ts'
-import { getOrAdd } from '../opd/shared/get-or-add.ts'
-import { createSlices } from '../opd/shared/slices.ts'
+} from '../opd/pricing/stats.ts'
+import { guards, modes } from '../opd/shared/arms.ts'
+import { bidReasons, responseReasons } from '../opd/shared/reasons.ts'
 import { bounds, outcomes } from '../proxy/metrics.ts'
 import { nodeLoad, type ProcessLoad } from '../proxy/node-load.ts'
 import type { BidProxy } from '../proxy/proxy.ts'

@@ -1,5 +1,5 @@
 /** The state of an integration at a glance: what is wrong, worst first, and what to do about it. */
-import type { Interval } from '../../opd/pricing/confidence.ts'
+import type { Interval } from '../../opd/shared/confidence.ts'
 import type { FunnelFigures, SupplierFigures } from './figures.ts'
 
 export const levels = ['bad', 'warn', 'ok', 'none'] as const

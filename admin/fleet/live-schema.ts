@@ -1,7 +1,7 @@
 /** What `GET /api/svc/live/` answers. The same schema types and documents it. Money is in units of the base currency. */
 import * as z from 'zod'
-import { modes } from '../../opd/pricing/arms.ts'
-import { roles } from '../auth/roles.ts'
+import { modes } from '../../opd/shared/arms.ts'
+import { roles } from '../http/roles.ts'
 import { levels } from './health.ts'
 
 const count = z.number().min(0)

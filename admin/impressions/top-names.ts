@@ -4,7 +4,7 @@
  * busiest suppliers first. A counter never decreases: a promoted name starts at 0, and the count of a demoted name is
  * added to `other` (CONTRACT 10).
  */
-import { getOrAdd } from '../../opd/shared/get-or-add.ts'
+import { getOrAdd } from '../../opd/base/get-or-add.ts'
 
 interface NameSample {
   ssp: string

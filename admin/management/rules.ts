@@ -5,7 +5,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { ProblemFault } from '../http/problem.ts'
 import type { SupplierRows } from '../store/suppliers.ts'
-import type { CreateBody, DataCenter, QpsEntry, Seat, UpdateBody } from './schema.ts'
+import type { DataCenter, QpsEntry, Seat } from '../store/tables.ts'
+import type { CreateBody, UpdateBody } from './schema.ts'
 
 export type ChangeResult =
   | { ok: true; after: { seats: Seat[]; datacenters: DataCenter[] }; changed: boolean }

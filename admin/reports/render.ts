@@ -1,5 +1,5 @@
 /** A report, from its request to JSON or CSV. */
-import { decimalText, signedDecimal } from '../../opd/shared/decimal.ts'
+import { decimalText, signedDecimal } from '../../opd/base/decimal.ts'
 import type { Column, Money, ReportRow } from './columns.ts'
 import { type ReportRules, readRows } from './rows.ts'
 import type { Group, Scope, Source } from './scope.ts'

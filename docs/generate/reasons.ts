@@ -1,8 +1,8 @@
 /** Every reason and status that bidweir counts or sends. A new one does not compile until it has its sentence here. */
 import type { Status } from '../../admin/impressions/counters.ts'
-import type { ContextState } from '../../opd/engine/types.ts'
-import type { Arm, Guard } from '../../opd/pricing/arms.ts'
-import type { BidReason, ResponseReason } from '../../opd/pricing/types.ts'
+import type { Arm, Guard } from '../../opd/shared/arms.ts'
+import type { BidReason, ResponseReason } from '../../opd/shared/reasons.ts'
+import type { ContextState } from '../../opd/types.ts'
 import type { NoBid } from '../../proxy/exchange/reply.ts'
 import type { RequestOutcome } from '../../proxy/metrics.ts'
 import { code, page, table } from './markdown.ts'

@@ -5,10 +5,10 @@
 
 import { randomUUID } from 'node:crypto'
 import { ErrorReply, RESP_TYPES } from '@redis/client'
-import type { DecisionRecord } from '../engine/types.ts'
+import type { Log } from '../base/log.ts'
 import type { SharedBidLog } from '../ports.ts'
 import { maxRecordBytes, readRecord, writeRecord } from '../pricing/record.ts'
-import type { Log } from '../shared/log.ts'
+import type { DecisionRecord } from '../types.ts'
 import { connectRedis } from './redis-client.ts'
 import { modelBus } from './redis-models.ts'
 import { redisTokens } from './tokens.ts'

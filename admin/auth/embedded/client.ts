@@ -5,7 +5,7 @@ import {
   addressOf,
   addressRanges,
   clientAddress,
-} from '../../../opd/shared/client-address.ts'
+} from '../../../opd/base/client-address.ts'
 
 export interface ClientDeps {
   /**

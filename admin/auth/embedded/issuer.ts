@@ -10,8 +10,8 @@ import {
   SignJWT,
 } from 'jose'
 import { sql } from 'kysely'
+import type { Caller } from '../../http/roles.ts'
 import type { Store } from '../../store/index.ts'
-import type { Caller } from '../roles.ts'
 import { type AcceptedToken, failureOf, TokenError } from '../tokens.ts'
 import type { User } from '../users.ts'
 import type { Session } from './refresh-tokens.ts'

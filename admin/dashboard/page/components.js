@@ -4,7 +4,7 @@ import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import { glossary } from './glossary.js'
 import { html } from './html.js'
 
-/** Places an explanation below what it explains, within the window. @param {import('preact/hooks').MutableRef<HTMLElement | null>} anchor */
+/** Places an explanation below what it explains, within the window. @param {{ current: HTMLElement | null }} anchor */
 const placeBelow = (anchor) => (/** @type {Event & { newState?: string }} */ event) => {
   const box = /** @type {HTMLElement} */ (event.target)
   if (event.newState !== 'open' || anchor.current === null) return

@@ -1,13 +1,13 @@
 import { Gauge, Histogram, Registry } from 'prom-client'
 import t from 'tap'
+import { exposition } from '../../../admin/http/exposition.ts'
 import { ImpressionCounters } from '../../../admin/impressions/counters.ts'
 import { TopNames } from '../../../admin/impressions/top-names.ts'
 import { armPairOf } from '../../../admin/metrics/comparison.ts'
-import { exposition } from '../../../admin/metrics/exposition.ts'
 import { opdMetrics } from '../../../admin/metrics/registry.ts'
-import { EngineStats, ModeStats } from '../../../opd/engine/stats.ts'
-import { keptWins, uplift } from '../../../opd/pricing/confidence.ts'
-import { metricsOf } from '../../../opd/shared/metrics.ts'
+import { metricsOf } from '../../../opd/base/metrics.ts'
+import { EngineStats, ModeStats } from '../../../opd/pricing/stats.ts'
+import { keptWins, uplift } from '../../../opd/shared/confidence.ts'
 
 t.test('the 200 busiest names have counters, the rest is other, and nothing is lost', async (t) => {
   const names = new TopNames(() => 200)

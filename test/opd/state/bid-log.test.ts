@@ -1,7 +1,7 @@
 import t from 'tap'
-import type { DecisionRecord } from '../../../opd/engine/types.ts'
 import { createBidBatch, recordsOf } from '../../../opd/state/bid-entry.ts'
 import { createBidLog } from '../../../opd/state/bid-log.ts'
+import type { DecisionRecord } from '../../../opd/types.ts'
 import { decided } from '../../support/decision-record.ts'
 
 const hour = 3_600_000

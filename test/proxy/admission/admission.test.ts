@@ -1,7 +1,7 @@
 /** Data centers, allotments, seats, overload: refused at once and counted; other requests are served. */
 import { mock } from 'node:test'
 import t from 'tap'
-import type { ResponseToRewrite, RewrittenResponse } from '../../../opd/engine/types.ts'
+import type { ResponseToRewrite, RewrittenResponse } from '../../../opd/types.ts'
 import { bucketOf } from '../../../proxy/admission/allotment.ts'
 import { LoopLag } from '../../../proxy/admission/overload.ts'
 import { idleEngine, sample, startProxy } from '../../support/proxy.ts'
