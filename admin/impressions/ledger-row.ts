@@ -53,9 +53,19 @@ function exceeds(cleared: string, outBa: string, share: Decimal | null): boolean
   return paid !== null && asked !== null && share !== null && compare(paid, times(asked, share)) > 0
 }
 
-/** Whether the cleared price is so far above out_ba that the notice is refused: it has another unit, or is wrong. */
-export const isImplausible = (cleared: string, outBa: string, integration: Integration | null) =>
-  exceeds(cleared, outBa, decimal(String((integration?.clearing ?? clearingDefaults).maxOver)))
+/**
+ * Whether a notice is refused for its cleared price: it is 0, which no exchange charges, or so far above out_ba that it
+ * has another unit. `outBa` null: the bid is not known.
+ */
+export function isImplausible(
+  cleared: string,
+  outBa: string | null,
+  integration: Integration | null,
+): boolean {
+  if (decimal(cleared)?.digits === 0n) return true
+  const { maxOver } = integration?.clearing ?? clearingDefaults
+  return outBa !== null && exceeds(cleared, outBa, decimal(String(maxOver)))
+}
 
 function blank(notice: Notice, at: number) {
   return {

@@ -131,6 +131,8 @@ export class Notices {
     const at = now()
     const named = this.labelOf(notice.ssp)
     const supplier = seesSupplier(caller, named, account) ? named : ''
+    if (isImplausible(notice.price, null, null))
+      return this.reject(notice, null, 'implausible_price')
     if (lookup.context === 'expired' && (await wonBeforeExpiry(engine, ledger, notice)))
       return this.duplicate(notice, { supplier })
     const same = { since: at - contextTtl(), supplier: notice.ssp ?? null }
