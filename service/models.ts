@@ -2,7 +2,6 @@
 import { join } from 'node:path'
 import type { Registry } from 'prom-client'
 import type { Store } from '../admin/store/index.ts'
-import { modelBusOf } from '../admin/store/model-bus.ts'
 import { modelControlSource } from '../admin/store/model-control.ts'
 import { nodeCountsOf } from '../admin/store/node-counts.ts'
 import { type Mode, modes } from '../opd/pricing/arms.ts'
@@ -89,9 +88,7 @@ export async function openModels(parts: ModelParts) {
               )
           },
         })
-  // A SQLite file has one node.
-  const shared = redis ?? (store.postgres ? modelBusOf(store.db) : null)
-  const buses = modelBuses(modelManager, processes, shared, now())
+  const buses = modelBuses(modelManager, processes, redis, now())
   const modelSync =
     buses === null
       ? null

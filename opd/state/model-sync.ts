@@ -139,7 +139,7 @@ export function createModelSync(options: {
       for (const mode of modes) complete = (await synchronize(mode)) && complete
       joined ||= complete
     } catch (error) {
-      // Redis and the store log a lost connection themselves. The next round sends what is left.
+      // Redis logs a lost connection itself. The next round sends what is left.
       log.info({ err: (error as Error).message }, 'models were not synchronized')
       // A node that is alone goes on with its own model.
       for (const mode of modes) models.of(mode).refits = !serves

@@ -1,7 +1,7 @@
 /**
  * Model updates of a node with several processes, and of the other nodes: the processes publish theirs in the memory of the
- * first (local-models.ts), and the first relays between that and the store of all nodes (Redis or PostgreSQL). While that
- * is away, the first leads the processes of this node.
+ * first (local-models.ts), and the first relays between that and the store of all nodes (Redis). While that is away, the first
+ * leads the processes of this node.
  */
 import { type Mode, modes } from '../pricing/arms.ts'
 import { oneAtATime } from '../shared/one-at-a-time.ts'
@@ -103,7 +103,7 @@ export function relayedModels(local: ModelBus, shared: ModelBus): RelayedModels 
       },
       async look(mode, ...rest) {
         if (!isCurve(mode)) isAway = false
-        // Redis and the store log a lost connection themselves.
+        // Redis logs a lost connection itself.
         const seen = isAway ? null : await lookAt(mode, ...rest).catch(() => null)
         isAway = seen === null
         return seen ?? { ...(await local.look(mode, ...rest)), alone: true }

@@ -17,7 +17,7 @@ export interface SharedModelHead {
 
 /**
  * What nodes exchange: a stream of deltas, which the node that leads reads, and models, by their mode or name. Implemented by
- * Redis, PostgreSQL, and the memory of a node with workers. A failure is retried in the next round.
+ * Redis, and by the memory of a node with workers. A failure is retried in the next round.
  */
 export interface ModelBus {
   /** Appends one delta of this node's model. */

@@ -149,7 +149,7 @@ export const configSchema = z.strictObject({
         .enum(['all', 'serve', 'train'])
         .default('all')
         .describe(
-          'all: prices bids, and trains the shared models if no other node does. serve: prices, and leaves the training to other nodes. train: trains and shares the models, without bid traffic. serve and train need store.redis or PostgreSQL.',
+          'all: prices bids, and trains the shared models if no other node does. serve: prices, and leaves the training to other nodes. train: trains and shares the models, without bid traffic. serve and train need store.redis.',
         ),
     })
     .prefault({})
