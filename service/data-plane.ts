@@ -46,6 +46,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
   })
   const directory = await createDirectory(store, log)
   const { contextTtl, decisionLog } = started.opd
+  const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
   // Set when the proxy exists, which then takes the number of nodes from `models`.
   let onNodes = () => {}
   const models = await openModels({
@@ -53,6 +54,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     store,
     registry,
     processes: place.count,
+    held: bidLog.batches,
     now,
     log,
     onControl: () => pool?.notifyAll('control'),
@@ -60,7 +62,6 @@ export async function openComponents(current: ConfigRef, log: Log) {
   })
   const { modelManager, followModelControl, redis, buses, tokens } = models
   const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
-  const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
   // Everything that counts wins uses the connections of the ledger, never those of the API.
   const winStore = { ...store, db: store.wins }
   const rollup = createRollup(winStore, log)

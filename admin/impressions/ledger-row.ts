@@ -8,6 +8,9 @@ import { compare, type Decimal, decimal, difference, times } from '../../opd/sha
 import { type LedgerRow, storable } from '../store/tables.ts'
 import type { Notice } from './notice.ts'
 
+/** Reason of an unattributed win whose shared bid log could not be asked. */
+export const provisional = 'provisional'
+
 /** The event that trains the model, and the event that counts money, by the supplier's `notices`. */
 const eventRules = {
   win: { training: 'win', money: 'win' },
@@ -122,12 +125,14 @@ export const unattributedRow = (
   supplier: string | null,
   reason: string,
   at: number,
+  memo: string | null,
 ): LedgerRow => ({
   ...blank(notice, at),
   supplier,
   decision: bidIdentity(notice),
   status: 'unattributed',
   reason,
+  notice: memo,
 })
 
 export interface Attribution {

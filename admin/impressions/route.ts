@@ -8,10 +8,11 @@ import { addRoute, jsonAnswer, type Route } from '../http/call.ts'
 import { type ProblemFault, problem } from '../http/problem.ts'
 import { type LossDeps, processLoss } from './losses.ts'
 import { auditPrice, lossSchema, noticeSchema, parseLoss, parseNotice } from './notice.ts'
-import { type NoticeDeps, Notices, type Rejection } from './process.ts'
+import type { Notices, Rejection } from './process.ts'
 import { type NoticeTracer, traceNotices } from './tracer.ts'
 
-interface ImpressionDeps extends NoticeDeps, LossDeps {
+interface ImpressionDeps extends LossDeps {
+  notices: Notices
   /** null: no token is valid. */
   verifier: TokenVerifier | null
   log: { error: (fields: object, message: string) => void }
@@ -107,8 +108,7 @@ const lossCall: Omit<Route, 'handler'> = {
 }
 
 export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
-  const { auth, verifier, counters, log } = deps
-  const notices = new Notices(deps)
+  const { auth, verifier, counters, log, notices } = deps
   if (auth === 'bearer' && verifier === null) throw new Error('auth bearer needs a verifier')
 
   let failures = 0
