@@ -1,4 +1,5 @@
 /** Composes store, model, engine and proxy. They open in the order of their dependencies and close in reverse. */
+import { join } from 'node:path'
 import { Registry } from 'prom-client'
 import { createDirectory } from '../admin/directory.ts'
 import { openStore } from '../admin/store/index.ts'
@@ -8,6 +9,7 @@ import { createTakenOff } from '../admin/store/taken-off.ts'
 import type { Log } from '../opd/shared/log.ts'
 import type { Slices } from '../opd/shared/slices.ts'
 import { createBidLog } from '../opd/state/bid-log.ts'
+import { restoreBids, spoolBids } from '../opd/state/bid-spool.ts'
 import { createDecisionLog } from '../opd/state/decision-log.ts'
 import { bidLogLimit } from '../proxy/memory.ts'
 import type { DirectoryState } from '../proxy/suppliers.ts'
@@ -47,6 +49,8 @@ export async function openComponents(current: ConfigRef, log: Log) {
   const directory = await createDirectory(store, log)
   const { contextTtl, decisionLog } = started.opd
   const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
+  const spool = join(started.stateDir, 'bid-log')
+  await restoreBids(spool, bidLog, log)
   // Set when the proxy exists, which then takes the number of nodes from `models`.
   let onNodes = () => {}
   const models = await openModels({
@@ -181,6 +185,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     },
     /** Flushes and closes the components that outlive the listeners. */
     async close() {
+      await spoolBids(spool, bidLog, log)
       await models.close()
       await sink?.close()
       await events?.close()

@@ -127,8 +127,7 @@ export class Notices {
       return { status: 'rejected', code: 'invalid_parameters', faults: [cleared] }
     }
     const priced = { ...notice, price: cleared.price }
-    if (record !== null && by !== null)
-      return this.attribute(priced, lookup, record, by, caller)
+    if (record !== null && by !== null) return this.attribute(priced, lookup, record, by, caller)
     return this.unattributed({ ...sent, ...priced }, lookup, caller)
   }
 

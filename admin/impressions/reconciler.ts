@@ -28,7 +28,12 @@ interface ReconcilerDeps {
 
 export class Reconciler {
   /** Wins that were looked up again, by result. */
-  readonly counts: Record<SecondResult, number> = { attributed: 0, unknown: 0, refused: 0, waiting: 0 }
+  readonly counts: Record<SecondResult, number> = {
+    attributed: 0,
+    unknown: 0,
+    refused: 0,
+    waiting: 0,
+  }
   private readonly deps: ReconcilerDeps
   private readonly timer: NodeJS.Timeout
   private closed = false

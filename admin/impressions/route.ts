@@ -37,7 +37,12 @@ const refusals = {
   implausible_price: [
     422,
     'The cleared price is not plausible',
-    [{ pointer: 'price', detail: 'price is 0, or more than clearing.maxOver times the price sent' }],
+    [
+      {
+        pointer: 'price',
+        detail: 'price is 0, or more than clearing.maxOver times the price sent',
+      },
+    ],
   ],
   store_unavailable: [503, 'The win could not be stored: try again', []],
 } as const satisfies Record<

@@ -17,7 +17,9 @@ interface AttributionDeps {
   settings: () => EngineSettings
 }
 
-export function createAttribution(deps: AttributionDeps): Pick<Engine, 'findDecision' | 'hasLogged' | 'explain'> {
+export function createAttribution(
+  deps: AttributionDeps,
+): Pick<Engine, 'findDecision' | 'hasLogged' | 'explain'> {
   const { bidLog, shared, now } = deps
 
   /** null: the shared log cannot be asked. */

@@ -204,11 +204,26 @@ export function createBidLog(options: BidLogOptions) {
     }
   }
 
+  /** The entries of each slab that can still be found, oldest slab first, as `append` takes them. */
+  function* parts(): Generator<Buffer> {
+    const earliest = now() - ttl
+    for (const number of [...slabs.keys()]) {
+      const slab = slabs.get(number)
+      if (slab === undefined || slab.newest < earliest) continue
+      const entries = entriesOf(slab)
+        .map((start) => start + linkBytes)
+        .filter((entry) => timeOf(slab.bytes, entry) >= earliest)
+        .map((entry) => slab.bytes.subarray(entry, endOf(slab.bytes, entry)))
+      if (entries.length > 0) yield Buffer.concat(entries)
+    }
+  }
+
   return {
     put,
     append,
     find,
     batches,
+    parts,
     stats,
     /** Changes `ttl` after a reload. */
     retain(next: number) {

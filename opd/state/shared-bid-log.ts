@@ -267,8 +267,7 @@ export class RedisBidLog implements SharedBidLog {
     }
     this.generation = generation
     // After a loss of the connection the other nodes need time to answer the roll call.
-    const allPresent =
-      present >= this.expected || performance.now() - this.answeredAt >= nodeLife
+    const allPresent = present >= this.expected || performance.now() - this.answeredAt >= nodeLife
     this.complete = this.missingSince === null && othersBehind === 0 && allPresent
     if (this.complete) this.expected = present
     if (this.missingSince !== null) void this.writeAgain()

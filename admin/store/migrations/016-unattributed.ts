@@ -6,7 +6,9 @@ export const unattributed: Migration = {
   id: '016-unattributed',
   async up(db, postgres) {
     const index = (table: string) =>
-      sql`create index on ${sql.table(table)} (reason, at) where status = 'unattributed'`.execute(db)
+      sql`create index on ${sql.table(table)} (reason, at) where status = 'unattributed'`.execute(
+        db,
+      )
     if (!postgres) {
       await sql`alter table ledger add column notice text`.execute(db)
       await sql`create index ledger_unattributed on ledger (reason, at)

@@ -66,7 +66,10 @@ t.test('a cleared price of 0 is refused, and a later price of the same win count
   const win = { bid_id: 'b1', svc_opd: svcOpd }
   for (const price of ['0', '0.00']) {
     const refused = await notify({ ...win, price })
-    t.match(refused, { http: 422, body: { code: 'implausible_price', errors: [{ pointer: 'price' }] } })
+    t.match(refused, {
+      http: 422,
+      body: { code: 'implausible_price', errors: [{ pointer: 'price' }] },
+    })
   }
   t.match(await notify({ bid_id: 'unknown', price: '0' }), { http: 422 })
   t.match(

@@ -29,10 +29,18 @@ async function world(t: Test, database: Database) {
     integration('a'),
     integration('b'),
     integration('margin', { mode: 'margin' }),
-    { ...integration('yen'), clearing: { encoding: 'base64', currency: null, maxOver: 1.5 } as const },
+    {
+      ...integration('yen'),
+      clearing: { encoding: 'base64', currency: null, maxOver: 1.5 } as const,
+    },
   ]
   const node = async () => {
-    const api = await impressionsApi(t, { store: store.ledger, integrations, shared: log, encoded: true })
+    const api = await impressionsApi(t, {
+      store: store.ledger,
+      integrations,
+      shared: log,
+      encoded: true,
+    })
     const reconciler = new Reconciler({
       notices: api.notices,
       wins: unattributedWins(store),
@@ -64,27 +72,32 @@ onBoth(async (t, database) => {
     state.away = false
   }
 
-  t.test('a bare notice is provisional although this node has a decision, and attributed later', async (t) => {
-    await away(async () => {
-      auction(one.engine, { id: 'x', supplier: 'a', price: '2.00' })
-      const answer = await one.notify({ bid_id: 'x', price: '1.5', min_to_win: '1.2' })
-      t.same(answer.body, { status: 'unattributed', by: null, reason: 'provisional' })
-      t.match(await rowsOf(store, 'x'), [{ status: 'unattributed', reason: 'provisional', margin: null }])
-      await one.reconciler.run()
-      t.match(await rowsOf(store, 'x'), [{ reason: 'provisional' }], 'the log is still away')
-    })
-    const [before] = await rowsOf(store, 'x')
-    await two.reconciler.run()
-    t.match(await rowsOf(store, 'x'), [
-      { supplier: 'a', status: 'attributed', cleared: '1.5', margin: 0.5, at: before!.at },
-    ])
-    t.match(two.reconciler.counts, { attributed: 1 })
-    t.same(two.tally(), {}, 'no notice was received there')
-    const { wins } = two.engine.stats.of('a').modes.revenue.sums('treated')
-    t.equal(wins, 1, 'the win counts at the node that attributed it')
-    t.match(two.learner.taught, [{ kind: 'win', cleared: 1.5, minToWin: 1.2 }])
-    t.match((await one.notify({ bid_id: 'x', price: '1.5' })).body, { status: 'duplicate' })
-  })
+  t.test(
+    'a bare notice is provisional although this node has a decision, and attributed later',
+    async (t) => {
+      await away(async () => {
+        auction(one.engine, { id: 'x', supplier: 'a', price: '2.00' })
+        const answer = await one.notify({ bid_id: 'x', price: '1.5', min_to_win: '1.2' })
+        t.same(answer.body, { status: 'unattributed', by: null, reason: 'provisional' })
+        t.match(await rowsOf(store, 'x'), [
+          { status: 'unattributed', reason: 'provisional', margin: null },
+        ])
+        await one.reconciler.run()
+        t.match(await rowsOf(store, 'x'), [{ reason: 'provisional' }], 'the log is still away')
+      })
+      const [before] = await rowsOf(store, 'x')
+      await two.reconciler.run()
+      t.match(await rowsOf(store, 'x'), [
+        { supplier: 'a', status: 'attributed', cleared: '1.5', margin: 0.5, at: before!.at },
+      ])
+      t.match(two.reconciler.counts, { attributed: 1 })
+      t.same(two.tally(), {}, 'no notice was received there')
+      const { wins } = two.engine.stats.of('a').modes.revenue.sums('treated')
+      t.equal(wins, 1, 'the win counts at the node that attributed it')
+      t.match(two.learner.taught, [{ kind: 'win', cleared: 1.5, minToWin: 1.2 }])
+      t.match((await one.notify({ bid_id: 'x', price: '1.5' })).body, { status: 'duplicate' })
+    },
+  )
 
   t.test('a bid id of two suppliers is never guessed', async (t) => {
     await away(async () => {
@@ -133,8 +146,11 @@ onBoth(async (t, database) => {
       ...races.map((id) => one.notify({ bid_id: id, price: '0.5', svc_opd: contexts.get(id) })),
     ])
     await Promise.all([one.reconciler.run(), two.reconciler.run()])
-    for (const id of races) t.match(await rowsOf(store, id), [{ supplier: 'a', status: 'attributed' }])
-    const wins = [one, two].map(({ engine }) => engine.stats.of('a').modes.revenue.sums('treated').wins)
+    for (const id of races)
+      t.match(await rowsOf(store, id), [{ supplier: 'a', status: 'attributed' }])
+    const wins = [one, two].map(
+      ({ engine }) => engine.stats.of('a').modes.revenue.sums('treated').wins,
+    )
     // and those of the tests before
     t.equal(wins[0]! + wins[1]!, races.length + 2)
   })

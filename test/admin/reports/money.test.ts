@@ -133,7 +133,12 @@ onBoth(async (t, database) => {
 
   t.test('a sum in another currency is converted to its last digit', async (t) => {
     await keep(
-      win('exact', { currency: 'GBP', in_ba: '0.129772521', cleared: '0.000000511', out_ba: '0.1' }),
+      win('exact', {
+        currency: 'GBP',
+        in_ba: '0.129772521',
+        cleared: '0.000000511',
+        out_ba: '0.1',
+      }),
       win('exact', { currency: 'GBP', in_ba: '0.00000001', cleared: '0', out_ba: '0' }),
     )
     const exact = { cleared: '0.00000063875', margin: '0.162215025', revenue: '0.16221566375' }

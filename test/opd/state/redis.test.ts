@@ -1,9 +1,9 @@
 /** State that nodes share in a real Redis: found by all nodes, and no request waits when Redis is lost. */
 import { createClient } from '@redis/client'
 import t from 'tap'
+import { createBidLog } from '../../../opd/state/bid-log.ts'
 import { createModelManager } from '../../../opd/state/model-manager.ts'
 import { createModelSync } from '../../../opd/state/model-sync.ts'
-import { createBidLog } from '../../../opd/state/bid-log.ts'
 import { openRedis, type RedisState } from '../../../opd/state/redis.ts'
 import { decided } from '../../support/decision-record.ts'
 import { newFolder } from '../../support/process.ts'
@@ -69,7 +69,9 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
     t.same([...found[0]!.features], [1, 2, 3])
     t.same(await two.shared.find('nothing'), [])
     one.shared.put({ ...record('b1'), id: 'later' })
-    await until(async () => (await two.shared.find('b1'))?.some(({ id }) => id === 'later') === true)
+    await until(
+      async () => (await two.shared.find('b1'))?.some(({ id }) => id === 'later') === true,
+    )
     t.equal((await two.shared.find('b1'))?.length, 2, 'the latest of each supplier')
   })
 
@@ -281,7 +283,10 @@ t.test('decisions that Redis has lost', { skip: redisAbsent }, async (t) => {
     // Never a part: a list with one of the two suppliers would be a guess.
     await until(async () => {
       const suppliers = [await found(one, 'x'), await found(two, 'x')]
-      t.ok(suppliers.every((each) => each === undefined || each.length === 2), String(suppliers))
+      t.ok(
+        suppliers.every((each) => each === undefined || each.length === 2),
+        String(suppliers),
+      )
       return suppliers.every((each) => each !== undefined)
     })
     t.same(await found(two, 'while-away'), ['acme'])
@@ -289,24 +294,27 @@ t.test('decisions that Redis has lost', { skip: redisAbsent }, async (t) => {
     t.ok(one.counts.again >= many.length)
   })
 
-  t.test('what was decided while the connection of one node was cut is written after it', async (t) => {
-    const link = await tcpProxy(Number(new URL(server.url).port))
-    t.teardown(() => link.close())
-    const bidLog = createBidLog({ ttl: 60_000, now: Date.now })
-    const cut = openRedis({
-      ...{ url: `redis://127.0.0.1:${link.port}`, location: 'us', bidTtl: () => 60_000, log },
-      held: bidLog.batches,
-      onNodes() {},
-    })
-    t.teardown(() => cut.close())
-    await until(() => cut.shared.isComplete)
-    link.swallow(true)
-    const lost = recent('cut')
-    bidLog.put(lost)
-    cut.shared.put(lost)
-    await until(() => !cut.connected)
-    link.swallow(false)
-    await until(async () => (await found(two, 'cut'))?.length === 1)
-    t.same(await found(two, 'cut'), ['acme'])
-  })
+  t.test(
+    'what was decided while the connection of one node was cut is written after it',
+    async (t) => {
+      const link = await tcpProxy(Number(new URL(server.url).port))
+      t.teardown(() => link.close())
+      const bidLog = createBidLog({ ttl: 60_000, now: Date.now })
+      const cut = openRedis({
+        ...{ url: `redis://127.0.0.1:${link.port}`, location: 'us', bidTtl: () => 60_000, log },
+        held: bidLog.batches,
+        onNodes() {},
+      })
+      t.teardown(() => cut.close())
+      await until(() => cut.shared.isComplete)
+      link.swallow(true)
+      const lost = recent('cut')
+      bidLog.put(lost)
+      cut.shared.put(lost)
+      await until(() => !cut.connected)
+      link.swallow(false)
+      await until(async () => (await found(two, 'cut'))?.length === 1)
+      t.same(await found(two, 'cut'), ['acme'])
+    },
+  )
 })
