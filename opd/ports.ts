@@ -1,8 +1,9 @@
 /** The interfaces that the engine depends on. opd/state implements them, in memory or over Redis. */
-import type { DecisionRecord } from './engine/types.ts'
+
 import type { Learner } from './learner.ts'
-import type { Mode } from './pricing/arms.ts'
 import type { WrittenRecord } from './pricing/record.ts'
+import type { Mode } from './shared/arms.ts'
+import type { DecisionRecord } from './types.ts'
 
 /** Recent decisions by bid id, for win notices without a context. Bounded, O(1), without sweeps. */
 export interface BidLog {

@@ -1,14 +1,15 @@
 /** Engine and proxy of a process, and how a configuration is applied to both. */
+
+import type { Log } from '../opd/base/log.ts'
+import type { Slices } from '../opd/base/slices.ts'
 import type { Integration } from '../opd/config.ts'
 import { createEngine } from '../opd/engine/engine.ts'
-import type { EngineSettings } from '../opd/engine/types.ts'
 import { trainedPerSecond } from '../opd/pricing/exposures.ts'
-import type { Log } from '../opd/shared/log.ts'
-import type { Slices } from '../opd/shared/slices.ts'
+import type { EngineSettings } from '../opd/types.ts'
 import { createProxy } from '../proxy/proxy.ts'
-import type { DirectoryState } from '../proxy/suppliers.ts'
+import type { DirectoryState } from '../proxy/supplier.ts'
 import type { Config, SupplierConfig } from './config/schema.ts'
-import { dividedConfig, dividedRoute, type Place } from './workers/limits.ts'
+import { dividedConfig, dividedRoute, type Place } from './limits.ts'
 
 interface ActiveSupplier {
   supplier: SupplierConfig

@@ -6,23 +6,23 @@ import { openStore } from '../admin/store/index.ts'
 import { createRetention } from '../admin/store/retention.ts'
 import { createDuplicateCounts, createRollup } from '../admin/store/rollup.ts'
 import { createTakenOff } from '../admin/store/taken-off.ts'
-import type { Log } from '../opd/shared/log.ts'
-import type { Slices } from '../opd/shared/slices.ts'
+import type { Log } from '../opd/base/log.ts'
+import type { Slices } from '../opd/base/slices.ts'
 import { createBidLog } from '../opd/state/bid-log.ts'
 import { restoreBids, spoolBids } from '../opd/state/bid-spool.ts'
 import { createDecisionLog } from '../opd/state/decision-log.ts'
 import { bidLogLimit } from '../proxy/memory.ts'
-import type { DirectoryState } from '../proxy/suppliers.ts'
+import type { DirectoryState } from '../proxy/supplier.ts'
 import { type ConfigRef, createBidPath, type LocationState } from './bid-path.ts'
 import type { Config } from './config/schema.ts'
 import { loadOrCreateKeys } from './context-keys.ts'
+import { type Place, workerCount } from './limits.ts'
 import { bindProcessMetrics, bindStateMetrics, lastLost } from './metrics.ts'
 import { openModels } from './models.ts'
 import { dayCaps } from './opd-state.ts'
 import { ratesAge, retentionMs } from './runtime-config.ts'
 import { createTracing } from './tracing.ts'
 import { openWorkers, withWorkers } from './workers/first-process.ts'
-import { type Place, workerCount } from './workers/limits.ts'
 import type { WorkerPool } from './workers/pool.ts'
 
 export type Components = Awaited<ReturnType<typeof openComponents>>
@@ -126,8 +126,8 @@ export async function openComponents(current: ConfigRef, log: Log) {
   const location = (): LocationState => {
     const { suppliers, holds } = directory.snapshot()
     const states = new Map<string, DirectoryState>()
-    for (const [id, { inactiveSeats, datacenters }] of suppliers)
-      states.set(id, { inactiveSeats, allotment: datacenters.get(started.location) })
+    for (const [id, { datacenters, ...seats }] of suppliers)
+      states.set(id, { ...seats, allotment: datacenters.get(started.location) })
     return { states, holds, share: 1 / models.nodes }
   }
   const applyLocation = () => {

@@ -1,8 +1,8 @@
 /** Metrics of the process, its configuration, the store, Redis and the decision log. */
 import { Counter, collectDefaultMetrics, Histogram, type Registry } from 'prom-client'
 import { programVersion } from '../admin/http/version.ts'
-import { type FaultCounts, faultPlaces } from '../opd/engine/fault-log.ts'
-import { byName, counter, gauge, type MetricRow, one, registerRows } from '../opd/shared/metrics.ts'
+import { byName, counter, gauge, type MetricRow, one, registerRows } from '../opd/base/metrics.ts'
+import { type FaultCounts, faultPlaces } from '../opd/shared/fault-log.ts'
 import { bounds } from '../proxy/metrics.ts'
 import type { DayCap } from './opd-state.ts'
 

@@ -10,15 +10,15 @@ import type {
 import { programVersion } from '../admin/http/version.ts'
 import type { ImpressionCounters } from '../admin/impressions/counters.ts'
 import { armPairOf } from '../admin/metrics/comparison.ts'
+import { createSlices } from '../opd/base/slices.ts'
 import {
   type EngineStats,
   factorBounds,
   type ModeStats,
   type SupplierStats,
-} from '../opd/engine/stats.ts'
-import { guards, modes } from '../opd/pricing/arms.ts'
-import { bidReasons, responseReasons } from '../opd/pricing/types.ts'
-import { createSlices } from '../opd/shared/slices.ts'
+} from '../opd/pricing/stats.ts'
+import { guards, modes } from '../opd/shared/arms.ts'
+import { bidReasons, responseReasons } from '../opd/shared/reasons.ts'
 import { bounds, outcomes, type SupplierMetrics } from '../proxy/metrics.ts'
 import { nodeLoad, type ProcessLoad } from '../proxy/node-load.ts'
 import type { BidProxy } from '../proxy/proxy.ts'

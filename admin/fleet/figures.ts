@@ -1,7 +1,7 @@
 /** The figures of one node by supplier, as nodes publish them, and their sums. All fields are additive. */
 
-import type { ArmSums } from '../../opd/engine/stats.ts'
-import type { Mode } from '../../opd/pricing/arms.ts'
+import type { ArmSums } from '../../opd/pricing/stats.ts'
+import type { Mode } from '../../opd/shared/arms.ts'
 
 export interface ModeFigures {
   /** Since the start of the node, all arms. Money is CPM in the base currency, summed over wins. */

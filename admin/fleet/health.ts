@@ -1,5 +1,5 @@
 /** The state of an integration at a glance: what is wrong, worst first. */
-import type { Interval } from '../../opd/pricing/confidence.ts'
+import type { Interval } from '../../opd/shared/confidence.ts'
 import type { SupplierFigures } from './figures.ts'
 
 /** `none`: no traffic, so nothing is known. */

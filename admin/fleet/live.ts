@@ -3,12 +3,12 @@
  * integration. Money is in units of the base currency.
  */
 import * as z from 'zod'
-import type { ArmSums } from '../../opd/engine/stats.ts'
-import { type Mode, modes } from '../../opd/pricing/arms.ts'
-import { type Interval, keptSpend, keptWins, uplift } from '../../opd/pricing/confidence.ts'
-import { type Caller, canSee, may, roles } from '../auth/roles.ts'
+import type { ArmSums } from '../../opd/pricing/stats.ts'
+import { type Mode, modes } from '../../opd/shared/arms.ts'
+import { type Interval, keptSpend, keptWins, uplift } from '../../opd/shared/confidence.ts'
 import { jsonAnswer, queryOf, type Route } from '../http/call.ts'
 import { Problem } from '../http/problem.ts'
+import { type Caller, canSee, may, roles } from '../http/roles.ts'
 import type { ArmPair } from '../metrics/comparison.ts'
 import { added, addedCounts, type NodeFigures, quantile, type SupplierFigures } from './figures.ts'
 import { healthOf, keptLevel, type Level } from './health.ts'

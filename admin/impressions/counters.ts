@@ -1,8 +1,8 @@
 /** Counters of win notices: received = attributed + unattributed + duplicate + ignored + rejected. */
 
-import { summable } from '../../opd/engine/stats.ts'
-import type { ContextState, DecisionRecord } from '../../opd/engine/types.ts'
-import { getOrAdd } from '../../opd/shared/get-or-add.ts'
+import { getOrAdd } from '../../opd/base/get-or-add.ts'
+import { summable } from '../../opd/pricing/stats.ts'
+import type { ContextState, DecisionRecord } from '../../opd/types.ts'
 import type { LedgerRow } from '../store/tables.ts'
 import { TopNames } from './top-names.ts'
 

@@ -1,10 +1,10 @@
 /** Creates ledger rows from notices and decisions. Money stays exact decimal text. */
 import { createHash } from 'node:crypto'
+import { compare, type Decimal, decimal, difference, times } from '../../opd/base/decimal.ts'
 import { clearingDefaults, type Integration } from '../../opd/config.ts'
-import type { DecisionRecord } from '../../opd/engine/types.ts'
-import { armRules } from '../../opd/pricing/arms.ts'
 import { truncateWithHash } from '../../opd/pricing/pseudonyms.ts'
-import { compare, type Decimal, decimal, difference, times } from '../../opd/shared/decimal.ts'
+import { armRules } from '../../opd/shared/arms.ts'
+import type { DecisionRecord } from '../../opd/types.ts'
 import { type LedgerRow, storable } from '../store/tables.ts'
 import type { Notice } from './notice.ts'
 

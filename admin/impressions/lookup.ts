@@ -2,8 +2,8 @@
  * The decision of a notice: the credential (CONTRACT 2 `admin.impressions.auth`), the look-up, visibility, and whether
  * the ledger has its win.
  */
-import type { ContextState, Engine, LookupResult } from '../../opd/engine/types.ts'
-import { type AccountOf, type Caller, seesSupplier } from '../auth/roles.ts'
+import type { ContextState, Engine, LookupResult } from '../../opd/types.ts'
+import { type AccountOf, type Caller, seesSupplier } from '../http/roles.ts'
 import type { Ledger } from '../store/ledger.ts'
 import { clockSlack, foreignBid } from '../store/ledger-input.ts'
 import { ledgerBidId, provisional } from './ledger-row.ts'

@@ -1,7 +1,7 @@
 /** What the ledger keeps of the notice of an unattributed win, so that the win can be looked up again. */
 import * as z from 'zod'
-import type { ContextState } from '../../opd/engine/types.ts'
-import type { Caller } from '../auth/roles.ts'
+import type { ContextState } from '../../opd/types.ts'
+import type { Caller } from '../http/roles.ts'
 import type { UnattributedWin } from '../store/unattributed.ts'
 import type { Notice } from './notice.ts'
 

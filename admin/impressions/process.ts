@@ -1,9 +1,10 @@
 /** One win notice: find ▸ record ▸ train. It resolves when the row is on disk. */
+
+import { TokenBucket } from '../../opd/base/token-bucket.ts'
 import { type ClearingConfig, clearingDefaults, type Integration } from '../../opd/config.ts'
-import type { DecisionRecord, Engine, LookupResult } from '../../opd/engine/types.ts'
-import { TokenBucket } from '../../opd/shared/token-bucket.ts'
-import { type AccountOf, type Caller, seesSupplier } from '../auth/roles.ts'
+import type { DecisionRecord, Engine, LookupResult } from '../../opd/types.ts'
 import type { ProblemFault } from '../http/problem.ts'
+import { type AccountOf, type Caller, seesSupplier } from '../http/roles.ts'
 import { clockSlack, type SameWin } from '../store/ledger-input.ts'
 import type { DuplicateNotice } from '../store/rollup.ts'
 import type { LedgerRow } from '../store/tables.ts'

@@ -2,9 +2,10 @@
  * Looks up unattributed wins again (CONTRACT 6): provisional ones when the shared bid log can be asked, and the others of
  * the last hour in the bid log of this node, which may have a decision that the shared log no longer has.
  */
-import type { Engine } from '../../opd/engine/types.ts'
-import type { Log } from '../../opd/shared/log.ts'
-import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
+
+import type { Log } from '../../opd/base/log.ts'
+import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
+import type { Engine } from '../../opd/types.ts'
 import type { UnattributedWin, UnattributedWins } from '../store/unattributed.ts'
 import { provisional } from './ledger-row.ts'
 import { bidIdsOf } from './notice-memo.ts'

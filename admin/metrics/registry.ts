@@ -1,7 +1,5 @@
 /** The OPD metrics of `/metrics` (CONTRACT 10). They read plain numbers, at a scrape only. */
 import type { Registry } from 'prom-client'
-import type { EngineStats } from '../../opd/engine/stats.ts'
-import { type Mode, modes } from '../../opd/pricing/arms.ts'
 import {
   byLabel,
   byName,
@@ -11,7 +9,9 @@ import {
   maxSuppliers,
   one,
   registerRows,
-} from '../../opd/shared/metrics.ts'
+} from '../../opd/base/metrics.ts'
+import type { EngineStats } from '../../opd/pricing/stats.ts'
+import { type Mode, modes } from '../../opd/shared/arms.ts'
 import type { ImpressionCounters } from '../impressions/counters.ts'
 import type { SecondResult } from '../impressions/process.ts'
 import { engineMetrics } from './engine.ts'

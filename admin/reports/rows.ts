@@ -2,7 +2,6 @@
  * One row for each group: decided bids, wins, money, and how optimized bids compare with the holdout.
  */
 
-import { type ArmTotals, keptWins, uplift } from '../../opd/pricing/confidence.ts'
 import {
   type Decimal,
   decimal,
@@ -12,8 +11,9 @@ import {
   plus,
   signedDecimal,
   zero,
-} from '../../opd/shared/decimal.ts'
-import { getOrAdd } from '../../opd/shared/get-or-add.ts'
+} from '../../opd/base/decimal.ts'
+import { getOrAdd } from '../../opd/base/get-or-add.ts'
+import { type ArmTotals, keptWins, uplift } from '../../opd/shared/confidence.ts'
 import type { Money, ReportRow } from './columns.ts'
 import { readRollupState, type Scope, type Source, shownKeys, split } from './scope.ts'
 import { decidedRows, otherRows, winRows } from './sql.ts'

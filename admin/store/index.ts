@@ -1,7 +1,7 @@
 /** The store: the same tables and interface for SQLite and PostgreSQL. */
 import { Kysely, sql } from 'kysely'
-import type { Log } from '../../opd/shared/log.ts'
-import { oneAtATime, shareRun } from '../../opd/shared/one-at-a-time.ts'
+import type { Log } from '../../opd/base/log.ts'
+import { oneAtATime, shareRun } from '../../opd/base/one-at-a-time.ts'
 import { day } from './hour.ts'
 import { createLedger, type Ledger } from './ledger.ts'
 import { createLosses, type LossStore } from './losses.ts'

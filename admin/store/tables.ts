@@ -3,6 +3,26 @@
  */
 import { type Generated, sql } from 'kysely'
 
+/** An allotment of a seat in one data center, in bid requests per second; null: no limit (SERVICE 2). */
+export interface QpsEntry {
+  location: string
+  value: number | null
+}
+
+export interface Seat {
+  name: string
+  name_external: string
+  is_active: boolean
+  qps: QpsEntry[]
+}
+
+export interface DataCenter {
+  location: string
+  /** Bid requests per second; null: no limit. */
+  client_qps: number | null
+  is_active: boolean
+}
+
 /** 0 or 1: SQLite has no booleans. */
 type Flag = number
 

@@ -1,8 +1,8 @@
 /** Finds the decision of a win notice: in its context, else in the bid logs of this node and of all nodes. */
 import type { BidLog, SharedBidLog } from '../ports.ts'
 import type { ContextCodec } from '../pricing/context.ts'
-import type { ReportFault } from './fault-log.ts'
-import type { DecisionRecord, Engine, EngineSettings, LookupResult } from './types.ts'
+import type { ReportFault } from '../shared/fault-log.ts'
+import type { DecisionRecord, Engine, EngineSettings, LookupResult } from '../types.ts'
 
 /** Milliseconds that the clocks of two nodes may be apart. */
 const maxClockSkew = 5 * 60_000

@@ -9,10 +9,11 @@
  * hundreds of milliseconds of marking. A position is `slab number * slab size + offset`, so that a link to an evicted slab
  * is recognized by its number.
  */
-import type { DecisionRecord } from '../engine/types.ts'
+
+import { hashText } from '../base/hash.ts'
 import type { BidLog } from '../ports.ts'
 import { readRecord, type WrittenRecord } from '../pricing/record.ts'
-import { hashText } from '../shared/hash.ts'
+import type { DecisionRecord } from '../types.ts'
 import {
   endOf,
   entryHeadBytes,

@@ -7,7 +7,7 @@
 import { open, rename, rm } from 'node:fs/promises'
 import { setImmediate as yieldToLoop } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
-import type { Log } from '../shared/log.ts'
+import type { Log } from '../base/log.ts'
 
 /** The digits are the version of the format, and of the records in it. */
 const magic = Buffer.from('bidlog01')

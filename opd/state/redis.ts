@@ -5,7 +5,7 @@
 
 import { randomUUID } from 'node:crypto'
 import { ErrorReply, RESP_TYPES } from '@redis/client'
-import type { Log } from '../shared/log.ts'
+import type { Log } from '../base/log.ts'
 import { connectRedis } from './redis-client.ts'
 import { modelBus } from './redis-models.ts'
 import { type HeldDecisions, RedisBidLog } from './shared-bid-log.ts'

@@ -8,9 +8,9 @@
  *   put ──▶ buffer ──20 ms──▶ HSET           lost link, full buffer, new generation ──▶ behind ──▶ held decisions ──▶ HSETNX
  */
 import { ErrorReply } from '@redis/client'
-import type { DecisionRecord } from '../engine/types.ts'
 import type { SharedBidLog } from '../ports.ts'
 import { maxRecordBytes, readRecord, writeRecord } from '../pricing/record.ts'
+import type { DecisionRecord } from '../types.ts'
 import { keyOf } from './bid-entry.ts'
 
 /** Decisions that a node holds, in batches, newest first. */

@@ -8,7 +8,7 @@ import {
   one,
   type RegisteredMetric,
   registerRows,
-} from '../../opd/shared/metrics.ts'
+} from '../../opd/base/metrics.ts'
 import type { ProxyCounters } from '../../proxy/proxy.ts'
 import type { WorkerPool } from './pool.ts'
 import { aggregated, isOfProcess } from './process-metrics.ts'

@@ -1,11 +1,11 @@
 /** Messages between the first process of a node and its workers. */
-import type { DayAmount } from '../../opd/engine/day-reductions.ts'
-import type { Mode } from '../../opd/pricing/arms.ts'
+import type { DayAmount } from '../../opd/pricing/day-reductions.ts'
+import type { Mode } from '../../opd/shared/arms.ts'
 import type { ProcessLoad } from '../../proxy/node-load.ts'
 import type { LocationState } from '../bid-path.ts'
 import type { Config } from '../config/schema.ts'
+import type { Place } from '../limits.ts'
 import type { Counts } from './counters.ts'
-import type { Place } from './limits.ts'
 
 /** What only the first process knows, because wins come to it. */
 export interface Progress {

@@ -1,7 +1,7 @@
 /** What a node tells of thousands of suppliers is collected in slices: bid traffic goes on between them. */
 import t from 'tap'
 import { ImpressionCounters } from '../../admin/impressions/counters.ts'
-import { EngineStats } from '../../opd/engine/stats.ts'
+import { EngineStats } from '../../opd/pricing/stats.ts'
 import { createNodeFigures } from '../../service/node-figures.ts'
 import { startProxy } from '../support/proxy.ts'
 

@@ -2,7 +2,7 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
-import { dayOf } from '../../opd/engine/day-reductions.ts'
+import { dayOf } from '../../opd/pricing/day-reductions.ts'
 import { type ServedNode, serveNode } from '../support/served-node.ts'
 import { echoSupplier, startNode, sumOf } from '../support/service-node.ts'
 import { until } from '../support/until.ts'

@@ -1,7 +1,7 @@
 /** `/opd/imp` on port 0, for callers of several accounts and roles. */
 import type { Test } from 'tap'
-import type { Caller } from '../../admin/auth/roles.ts'
 import { TokenError } from '../../admin/auth/tokens.ts'
+import type { Caller } from '../../admin/http/roles.ts'
 import { createAdmin } from '../../admin/http/server.ts'
 import { ImpressionCounters } from '../../admin/impressions/counters.ts'
 import type { ImpressionAuth, LedgerOfWins } from '../../admin/impressions/lookup.ts'

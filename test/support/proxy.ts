@@ -1,6 +1,6 @@
 /** A proxy on port 0 with an engine that changes no response, unless the test gives another one. */
 import { Registry } from 'prom-client'
-import type { Engine, ResponseToRewrite, RewrittenResponse } from '../../opd/engine/types.ts'
+import type { Engine, ResponseToRewrite, RewrittenResponse } from '../../opd/types.ts'
 import { proxySchema, routeSchema } from '../../proxy/config.ts'
 import { type BidProxy, createProxy } from '../../proxy/proxy.ts'
 

@@ -45,7 +45,7 @@ export const glossary = {
   'Roll back': 'The model returns to a snapshot. What it learned later is lost.',
   Reset: 'The model forgets what it learned about one supplier and begins again.',
   Epoch: 'Rises with each roll-back. Bids from before a roll-back do not train the model after it.',
-  Arm: 'What was done with a bid: optimized (treated), explored (random price, to learn), holdout (left), or another reason to leave it.',
+  Arm: 'What was done with a bid: optimized (treated), explored (random price, to learn), holdout (left), floor (the price is at the floor, no room below it), below floor (the bid cannot win), or another reason to leave it.',
   Propensity: 'Probability with which a bid is put into its arm.',
   'Chance of winning': 'Probability of winning at a price, as the model estimates it now.',
   Theta:

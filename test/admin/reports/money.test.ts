@@ -2,7 +2,7 @@
 
 import { readRows } from '../../../admin/reports/rows.ts'
 import type { LedgerRow } from '../../../admin/store/tables.ts'
-import { decimal, difference } from '../../../opd/shared/decimal.ts'
+import { decimal, difference } from '../../../opd/base/decimal.ts'
 import { entry, unplaced } from '../../support/ledger-entry.ts'
 import { onBoth, storeAt } from '../../support/store.ts'
 

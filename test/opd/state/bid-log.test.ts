@@ -1,10 +1,10 @@
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
-import type { DecisionRecord } from '../../../opd/engine/types.ts'
 import { createBidBatch, recordsOf } from '../../../opd/state/bid-entry.ts'
 import { createBidLog } from '../../../opd/state/bid-log.ts'
 import { restoreBids, spoolBids } from '../../../opd/state/bid-spool.ts'
+import type { DecisionRecord } from '../../../opd/types.ts'
 import { decided } from '../../support/decision-record.ts'
 import { newFolder } from '../../support/process.ts'
 

@@ -1,6 +1,6 @@
 /** A Redis Cluster and Sentinels with real servers: shared state is found, and is back after a failover. */
 import t from 'tap'
-import { redisAddress } from '../../../opd/shared/redis-address.ts'
+import { redisAddress } from '../../../opd/base/redis-address.ts'
 import { createModelSync } from '../../../opd/state/model-sync.ts'
 import { openRedis, type RedisState } from '../../../opd/state/redis.ts'
 import { decided } from '../../support/decision-record.ts'

@@ -8,7 +8,8 @@ import { html } from '../html.js'
 import { call } from '../session.js'
 import { integration, may } from '../state.js'
 
-/** @import { DataCenter, SupplierResource } from '../../../management/schema.ts' */
+/** @import { SupplierResource } from '../../../management/schema.ts' */
+/** @import { DataCenter } from '../../../store/tables.ts' */
 
 const limit = (/** @type {number | null} */ qps) =>
   qps === null ? 'no limit' : `${whole(qps)} requests / s`

@@ -1,8 +1,8 @@
-import type { ContextKey, Integration } from '../config.ts'
-import type { Body } from '../json/scanner.ts'
-import type { Arm, Guard, Mode } from '../pricing/arms.ts'
-import type { ResponseReason } from '../pricing/types.ts'
-import type { Rates } from '../shared/rates.ts'
+import type { ContextKey, Integration } from './config.ts'
+import type { Body } from './json/scanner.ts'
+import type { Arm, Guard, Mode } from './shared/arms.ts'
+import type { Rates } from './shared/rates.ts'
+import type { ResponseReason } from './shared/reasons.ts'
 
 /** The decoded bid request. A promise if decoding is still under way; it never rejects. */
 export type RequestSource = () => Body | null | Promise<Body | null>
