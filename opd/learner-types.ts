@@ -49,6 +49,18 @@ export interface LearnerOptions {
   /** false: other nodes train the curve. This node only reports its rows, in `delta`. */
   trains?: boolean
 }
+/** Which bids: `publisher` and `domain` limit them further. */
+export type BidFilter = Pick<BidFacts, 'supplier' | 'publisher' | 'domain'>
+
+/** A bid that was sent and has settled, so that the model can be asked about other prices of it. CPM in the base currency. */
+export interface RecentBid {
+  inBa: number
+  /** Within 7 %; 0: there was none. */
+  floor: number
+  /** W at these prices, by the present model. */
+  chances(prices: readonly number[]): number[]
+}
+
 export interface Learner {
   decide(facts: BidFacts, policy: Policy, key: string, now: number, random: () => number): Decision
   /** The bid was sent at this price, which may differ from `outBa` (shadow, hold, decimals). Returns the features for the context. */
@@ -73,6 +85,8 @@ export interface Learner {
   snapshot(): Uint8Array
   /** W(price | facts) by the present model. Replay asks for the prices that were logged. */
   chance(facts: BidFacts, price: number): number
+  /** The newest settled bids of this node, at most `most` of them. */
+  recentBids(filter: BidFilter, most: number): RecentBid[]
 }
 
 /** A learner whose model other nodes share, and which operators freeze and roll back. */
