@@ -85,12 +85,12 @@ export interface Learner {
   snapshot(): Uint8Array
   /** W(price | facts) by the present model. Replay asks for the prices that were logged. */
   chance(facts: BidFacts, price: number): number
-  /** The newest settled bids of this node, at most `most` of them. */
-  recentBids(filter: BidFilter, most: number): RecentBid[]
 }
 
 /** A learner whose model other nodes share, and which operators freeze and roll back. */
 export interface NodeLearner extends Learner {
+  /** The newest settled bids of this node, at most `most` of them. */
+  recentBids(filter: BidFilter, most: number): RecentBid[]
   /**
    * A snapshot in pieces, made in slices of a millisecond or two. The learner may be used between slices. `taken` is called at
    * the moment whose state the snapshot has.
