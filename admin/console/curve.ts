@@ -54,7 +54,7 @@ const fewest = 20
 const near = 0.2
 
 /** The means over bids at each factor: of the outbound price, of the chance of winning, and of the margin. */
-export function averageCurve(bids: readonly RecentBid[]) {
+function averageCurve(bids: readonly RecentBid[]) {
   const sums = factors.map((factor) => ({ factor, price: 0, win: 0, margin: 0 }))
   for (const { inBa, floor, chances } of bids) {
     const prices = factors.map((factor) => Math.max(inBa * factor, Math.min(floor, inBa)))

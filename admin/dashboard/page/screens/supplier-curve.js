@@ -4,7 +4,7 @@ import { loaded, Term, useRead } from '../components.js'
 import { money, percent, plain, whole } from '../format.js'
 import { withFields, withValue } from '../forms.js'
 import { html } from '../html.js'
-import { call } from '../session.js'
+import { ApiError, call } from '../session.js'
 
 /** @import { LiveIntegration } from '../../../fleet/live-schema.ts' */
 /** @typedef {import('../../../console/curve.ts').WinCurve} WinCurve */
@@ -38,7 +38,11 @@ export function Curve({ of }) {
     const query = new URLSearchParams({ ssp: of.ssp })
     if (asked.publisher !== '') query.set('publisher', asked.publisher)
     if (asked.price !== '') query.set('in', asked.price)
-    return call(`/api/svc/curve/?${query}`)
+    return call(`/api/svc/curve/?${query}`).catch((error) => {
+      // too few bids are known, which is no fault
+      if (error instanceof ApiError && error.status === 404) return { unknown: error.message }
+      throw error
+    })
   }, [of.ssp, off, asked])
   const submit = withFields((field) =>
     setAsked({ publisher: field('publisher').trim(), price: field('price').trim() }),
@@ -53,7 +57,10 @@ export function Curve({ of }) {
     }
     ${loaded(
       curve,
-      (/** @type {WinCurve} */ { points, bids, currency, min_factor }) => {
+      (/** @type {WinCurve | { unknown: string }} */ found) => {
+        if ('unknown' in found)
+          return html`<p class="soft">${found.unknown}. They come with bids and win notices.</p>`
+        const { points, bids, currency, min_factor } = found
         const point = points.reduce((best, each) =>
           Math.abs(each.factor - factor) < Math.abs(best.factor - factor) ? each : best,
         )
