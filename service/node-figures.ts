@@ -24,6 +24,7 @@ import { nodeLoad, type ProcessLoad } from '../proxy/node-load.ts'
 import type { BidProxy } from '../proxy/proxy.ts'
 
 interface NodeFiguresDeps {
+  node: string
   proxy: BidProxy
   stats: EngineStats
   counters: ImpressionCounters
@@ -112,9 +113,11 @@ function endpointsOf(proxy: BidProxy, id: string) {
   }))
 }
 
+/** The name of this process among the nodes. */
+export const newNodeName = () => `${hostname()}-${randomBytes(2).toString('hex')}`
+
 export function createNodeFigures(deps: NodeFiguresDeps) {
-  const { proxy, stats, counters, location, now, others, problems } = deps
-  const node = `${hostname()}-${randomBytes(2).toString('hex')}`
+  const { node, proxy, stats, counters, location, now, others, problems } = deps
   const started = now()
   let past: Mark[] = [{ at: started, counts: new Map() }]
   const mark = async () => {
@@ -183,5 +186,5 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
       suppliers: Object.fromEntries(suppliers),
     }
   }
-  return { node, read, close: () => clearInterval(timer) }
+  return { read, close: () => clearInterval(timer) }
 }
