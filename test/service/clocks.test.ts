@@ -3,7 +3,7 @@
  * the database (CONTRACT 13).
  */
 import t from 'tap'
-import type { LiveSnapshot } from '../../admin/fleet/live.ts'
+import type { LiveSnapshot } from '../../admin/fleet/live-schema.ts'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
 import { echoSupplier, type Node, startNode, sumOf } from '../support/service-node.ts'
 import { until } from '../support/until.ts'

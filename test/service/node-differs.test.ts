@@ -1,6 +1,6 @@
 /** Nodes with other context keys or another configuration are named in a metric and in the console (CONTRACT 13). */
 import t, { type Test } from 'tap'
-import type { LiveSnapshot } from '../../admin/fleet/live.ts'
+import type { LiveSnapshot } from '../../admin/fleet/live-schema.ts'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
 import { publishSooner, type ServedNode, serveNode } from '../support/served-node.ts'
 import { echoSupplier, sumOf } from '../support/service-node.ts'
