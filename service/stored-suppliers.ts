@@ -1,9 +1,9 @@
 /** The suppliers of the store on this node: read, checked and merged with those of the file (CONTRACT 14). */
 import type { Store } from '../admin/store/index.ts'
 import { type Block, readBlocksAfter, type StoredBlock } from '../admin/store/supplier-blocks.ts'
-import type { Log } from '../opd/shared/log.ts'
-import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
-import { createSlices } from '../opd/shared/slices.ts'
+import type { Log } from '../opd/base/log.ts'
+import { oneAtATime } from '../opd/base/one-at-a-time.ts'
+import { createSlices } from '../opd/base/slices.ts'
 import type { FileVersions } from './config/files.ts'
 import type { SupplierConfig } from './config/schema.ts'
 import { checkBlock } from './config/supplier-block.ts'
@@ -99,6 +99,11 @@ export class StoredSuppliers {
     const stored = [...this.#usable].filter(([id]) => !ids.has(id)).map(([, supplier]) => supplier)
     this.#used = stored.length
     return [...file, ...stored]
+  }
+
+  /** Whether a supplier in use comes from the store. */
+  includes(supplier: SupplierConfig): boolean {
+    return this.#usable.get(supplier.id) === supplier
   }
 
   counts(): StoredSupplierCounts {

@@ -1,6 +1,6 @@
 /** What the calls and commands for suppliers of the API know of the configuration file. */
 import type { BlockDeps } from '../admin/management/supplier-blocks.ts'
-import { shownSupplier } from './config/hidden.ts'
+import { withoutSecrets } from './config/hidden.ts'
 import { type Config, type SupplierConfig, supplierSchema } from './config/schema.ts'
 import { blockFaults } from './config/supplier-block.ts'
 import { listedSuppliers } from './runtime-config.ts'
@@ -27,7 +27,7 @@ export function supplierRules(config: () => Config, file: string | null, base: s
     fileCount: () => config().suppliers.length,
     fileSuppliers: () => listedSuppliers(config()),
     check: (block) => blockFaults(block, base),
-    shown: (id) => shownSupplier(found(id)!),
+    shown: (id) => withoutSecrets(found(id)!),
     schema: supplierSchema,
   } satisfies Omit<BlockDeps, 'store' | 'now' | 'applied'>
 }

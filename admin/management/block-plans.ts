@@ -3,7 +3,7 @@
  * functions of the stored blocks and the request; the calls of the API and `bidweir apply` share them.
  */
 import { isDeepStrictEqual } from 'node:util'
-import { createSlices } from '../../opd/shared/slices.ts'
+import { createSlices } from '../../opd/base/slices.ts'
 import { escapePart } from '../http/json-body.ts'
 import { Problem, type ProblemFault } from '../http/problem.ts'
 import type { Block, BlockAction, BlockChange, StoredBlock } from '../store/supplier-blocks.ts'

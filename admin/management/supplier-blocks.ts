@@ -4,10 +4,10 @@
  */
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import * as z from 'zod'
-import { canSee } from '../auth/roles.ts'
 import { type Authenticate, addRoute, type Content, queryOf, type Route } from '../http/call.ts'
 import { jsonOf, takeJsonAsBytes } from '../http/json-body.ts'
 import { malformed, Problem } from '../http/problem.ts'
+import { canSee } from '../http/roles.ts'
 import type { Store } from '../store/index.ts'
 import {
   type Block,

@@ -1,6 +1,6 @@
 /** Suppliers of the API: their blocks, and every version that a block has had (CONTRACT 14). */
 import { type Kysely, sql, type Transaction } from 'kysely'
-import { createSlices } from '../../opd/shared/slices.ts'
+import { createSlices } from '../../opd/base/slices.ts'
 import { type Author, auditAll } from './audit.ts'
 import type { Store } from './index.ts'
 import type { Tables } from './tables.ts'

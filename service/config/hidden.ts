@@ -1,5 +1,5 @@
 /** The configuration as the console shows it: secrets are replaced by a word, credentials and queries of URLs by dots. */
-import type { Config, SupplierConfig } from './schema.ts'
+import type { Config } from './schema.ts'
 
 const hidden = '(hidden)'
 const secretName = /secret|password|keys?$|cert|token/i
@@ -28,6 +28,7 @@ function hide(value: unknown, path: readonly string[]): unknown {
   return typeof value === 'string' ? hideInUrl(value) : value
 }
 
-export const shownSupplier = (supplier: SupplierConfig) => hide(supplier, []) as SupplierConfig
+/** A part of a configuration. */
+export const withoutSecrets = <Part extends object>(part: Part): Part => hide(part, []) as Part
 
-export const shownConfig = (config: Config) => hide(config, []) as Config
+export const shownConfig = (config: Config): Config => withoutSecrets(config)
