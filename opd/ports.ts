@@ -16,7 +16,8 @@ export interface BidLog {
 /** The bid log of all nodes. Writes are batched, and nothing waits for them. */
 export interface SharedBidLog {
   put(record: DecisionRecord): void
-  find(bidId: string): Promise<DecisionRecord[]>
+  /** null: the log cannot be asked, or nodes have decisions that it lacks. */
+  find(bidId: string): Promise<DecisionRecord[] | null>
 }
 
 /** What a price and its notices need of a learner. */

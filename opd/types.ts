@@ -105,6 +105,8 @@ export interface LookupResult {
   record: DecisionRecord | null
   /** The suppliers, if several have decisions with this bid id and the notice names none; otherwise empty. */
   ambiguous: readonly string[]
+  /** The shared log cannot be asked, so the decision of a bare bid id is not known yet. */
+  provisional: boolean
   /** The decision is older than `attributionWindow`. */
   late: boolean
 }
@@ -155,9 +157,13 @@ export interface Engine {
       svcOpd: string | undefined
       ssp: string | undefined
       sees?: (supplier: string) => boolean
+      /** Milliseconds since the epoch, when the notice arrived; default: now. Later decisions are not its own. */
+      at?: number
     },
     mayUseLog?: (context: ContextState) => boolean,
   ): Promise<LookupResult>
+  /** Whether the bid log of this node has a decision with the bid id. */
+  hasLogged(bidId: string): boolean
   /** Decodes one context, expired or not, for the explain call. `record` is null if it cannot be decoded. */
   explain(
     svcOpd: string,

@@ -13,12 +13,15 @@ import { alive, health } from '../admin/http/health.ts'
 import type { Role } from '../admin/http/roles.ts'
 import { createAdmin } from '../admin/http/server.ts'
 import { ImpressionCounters } from '../admin/impressions/counters.ts'
+import { type NoticeDeps, Notices } from '../admin/impressions/process.ts'
+import { Reconciler } from '../admin/impressions/reconciler.ts'
 import { impressions } from '../admin/impressions/route.ts'
 import { management } from '../admin/management/route.ts'
-import { authMetrics, opdMetrics } from '../admin/metrics/registry.ts'
+import { authMetrics, opdMetrics, reconcilerMetrics } from '../admin/metrics/registry.ts'
 import { decisions } from '../admin/prices/decisions.ts'
 import { standalone } from '../admin/prices/standalone.ts'
 import { reporting } from '../admin/reports/route.ts'
+import { unattributedWins } from '../admin/store/unattributed.ts'
 import type { Log } from '../opd/base/log.ts'
 import { metricsOf } from '../opd/base/metrics.ts'
 import { snapshotCatalog } from '../opd/state/snapshot-catalog.ts'
@@ -79,6 +82,7 @@ export async function openAdminPlane(
     location,
     now,
     others: () => pool?.loads() ?? [],
+    attributionWindow: () => current.config.opd.attributionWindow,
     problems: createNodeProblems({
       redis: components.redis,
       lost: components.lost,
@@ -109,11 +113,9 @@ export async function openAdminPlane(
     }),
   })
   authMetrics(registry, auth.failures)
-  const notices = impressions({
+  const noticeDeps: NoticeDeps = {
     engine,
     ledger: store.ledger,
-    losses: store.losses,
-    encodedPrices: encodedPricesIn(current),
     auth: current.config.admin.impressions.auth,
     contextTtl: () => current.config.opd.contextTtl,
     integration: (id) => engine.integration(id),
@@ -123,6 +125,18 @@ export async function openAdminPlane(
     counters,
     onDuplicate: duplicates.count,
     onWin: events?.won,
+  }
+  const processed = new Notices(noticeDeps)
+  const reconciler = new Reconciler({
+    ...{ notices: processed, wins: unattributedWins(store), engine, now, log },
+    contextTtl: noticeDeps.contextTtl,
+  })
+  reconcilerMetrics(registry, reconciler.counts)
+  const notices = impressions({
+    ...noticeDeps,
+    notices: processed,
+    losses: store.losses,
+    encodedPrices: encodedPricesIn(current),
     onLoss: events?.lost,
     verifier: auth.verifier,
     log,
@@ -139,6 +153,10 @@ export async function openAdminPlane(
     holds: () => directory.snapshot().holds,
     currency: () => current.config.currency.base,
     opd: (id) => opdState(engine.integration(id)),
+    inactive: (id) =>
+      [...(directory.snapshot().suppliers.get(id)?.datacenters ?? [])].flatMap(
+        ([location, { active }]) => (active ? [] : [location]),
+      ),
     now,
   }
   const flush = async () => {
@@ -238,6 +256,7 @@ export async function openAdminPlane(
     },
     async close() {
       figures.close()
+      reconciler.close()
       await Promise.all([admin.close(), noticesListener?.close(), agent?.close(), allNodes.close()])
     },
     /** Frees issuers and tokens. Call it after the last request. */

@@ -1,4 +1,5 @@
 /** Composes store, model, engine and proxy. They open in the order of their dependencies and close in reverse. */
+import { join } from 'node:path'
 import { Registry } from 'prom-client'
 import { createDirectory } from '../admin/directory.ts'
 import { openStore } from '../admin/store/index.ts'
@@ -8,6 +9,7 @@ import { createTakenOff } from '../admin/store/taken-off.ts'
 import type { Log } from '../opd/base/log.ts'
 import type { Slices } from '../opd/base/slices.ts'
 import { createBidLog } from '../opd/state/bid-log.ts'
+import { restoreBids, spoolBids } from '../opd/state/bid-spool.ts'
 import { createDecisionLog } from '../opd/state/decision-log.ts'
 import { bidLogLimit } from '../proxy/memory.ts'
 import type { DirectoryState } from '../proxy/supplier.ts'
@@ -46,6 +48,9 @@ export async function openComponents(current: ConfigRef, log: Log) {
   })
   const directory = await createDirectory(store, log)
   const { contextTtl, decisionLog } = started.opd
+  const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
+  const spool = join(started.stateDir, 'bid-log')
+  await restoreBids(spool, bidLog, log)
   // Set when the proxy exists, which then takes the number of nodes from `models`.
   let onNodes = () => {}
   const models = await openModels({
@@ -53,6 +58,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     store,
     registry,
     processes: place.count,
+    held: bidLog.batches,
     now,
     log,
     onControl: () => pool?.notifyAll('control'),
@@ -60,7 +66,6 @@ export async function openComponents(current: ConfigRef, log: Log) {
   })
   const { modelManager, followModelControl, redis, buses, tokens } = models
   const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
-  const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
   // Everything that counts wins uses the connections of the ledger, never those of the API.
   const winStore = { ...store, db: store.wins }
   const rollup = createRollup(winStore, log)
@@ -180,6 +185,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     },
     /** Flushes and closes the components that outlive the listeners. */
     async close() {
+      await spoolBids(spool, bidLog, log)
       await models.close()
       await sink?.close()
       await events?.close()

@@ -99,7 +99,11 @@ interface WriteCounts {
 }
 
 interface StateParts {
-  redis: { connected: boolean; counts: WriteCounts } | null
+  redis: {
+    connected: boolean
+    counts: WriteCounts & { again: number }
+    shared: { isComplete: boolean }
+  } | null
   ledger: { waiting: number; replaced: number }
   /** Parts of the database that did not complete a write, as seen last. */
   lost: () => string[]
@@ -121,8 +125,18 @@ function redisRows(redis: NonNullable<StateParts['redis']>): MetricRow[] {
     ),
     counter(
       'bidweir_redis_dropped_total',
-      'Bids not written to the shared log: the queue was full, or the connection was lost',
+      'Bids not written to the shared log at their time: the queue was full, or the connection was lost',
       () => one(counts.dropped),
+    ),
+    counter(
+      'bidweir_redis_rewritten_total',
+      'Bids written to the shared log again, after Redis or the connection was lost',
+      () => one(counts.again),
+    ),
+    gauge(
+      'bidweir_redis_bids_complete',
+      '1 while the shared log has the bids of all nodes; else a notice without a context is provisional',
+      () => one(Number(redis.shared.isComplete)),
     ),
     counter('bidweir_redis_failures_total', 'Commands of Redis that failed', () =>
       one(counts.failed),

@@ -51,9 +51,17 @@ const moneyOf = ({ cleared, out, margin }: CurrencyTotal): Money => ({
   difference: decimalText(minus(cleared, out)),
 })
 
+/**
+ * Fractional digits of a converted sum that its own digits are extended by. A quotient by a rate such as 0.8 ends within
+ * them and is exact; one by a rate such as 0.92 has no end and is rounded.
+ */
+const quotientDigits = 12
+
 /** Converts into the base currency; `rate` is units of the currency for one unit of the base. */
 const inBase = (money: Decimal, rate: number): Decimal =>
-  rate === 1 || money.digits === 0n ? money : dividedBy(money, decimal(String(rate))!)
+  rate === 1 || money.digits === 0n
+    ? money
+    : dividedBy(money, decimal(String(rate))!, money.scale + quotientDigits)
 
 /** Converts the totals that have a rate into the base currency, and lists the others each in its own currency. */
 function convertTotals(

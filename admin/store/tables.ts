@@ -156,6 +156,8 @@ export interface LedgerRow {
   reason: string | null
   decided_at: number | null
   at: number
+  /** Of an unattributed win: what its notice said that no other column has, as JSON. */
+  notice?: string | null | undefined
 }
 
 export type WithSeat<Row> = Row & { seat: string }

@@ -98,6 +98,6 @@ export const withWorkers = (
   put: (record) => shared?.put(record),
   async find(bidId) {
     const [elsewhere = []] = await Promise.all([shared?.find(bidId), pool().flush()])
-    return [...own.find(bidId), ...elsewhere]
+    return elsewhere === null ? null : [...own.find(bidId), ...elsewhere]
   },
 })

@@ -34,6 +34,9 @@ export interface ReloadMessage {
 /** Suppliers of one message: a channel writes and reads a message in one turn of the event loop. */
 export const suppliersOfMessage = 20
 
+/** Milliseconds between two reports of a worker: that it runs, from its first code on, and its counters. */
+export const reportEvery = 250
+
 /** Counters and gauges of a worker. */
 export interface Figures {
   counts: Counts & { dropped: number }

@@ -19,11 +19,16 @@ import { createLog } from '../log.ts'
 import { createTracing } from '../tracing.ts'
 import { countsTaker } from './counters.ts'
 import { type Methods, Peer } from './peer.ts'
-import type { Figures, Progress, ReloadMessage, StartMessage } from './protocol.ts'
+import {
+  type Figures,
+  type Progress,
+  type ReloadMessage,
+  reportEvery,
+  type StartMessage,
+} from './protocol.ts'
 
-/** Milliseconds between two batches of decisions, and between two reports of counters. */
+/** Milliseconds between two batches of decisions. */
 const flushEvery = 10
-const reportEvery = 250
 /** Entries of the decision log that wait for a batch. Further ones are dropped. */
 const maxEntries = 20_000
 
@@ -142,9 +147,9 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
     /** Resolves when all requests in flight have their responses, and the first process has everything. */
     async close() {
       await proxy.close()
-      for (const timer of timers) clearInterval(timer)
       await modelSync.close()
       await modelManager.close()
+      for (const timer of timers) clearInterval(timer)
       report()
       await tracing?.flush()
     },
@@ -162,3 +167,5 @@ const methods: Methods = {
   },
 }
 const peer: Peer = new Peer(process, methods)
+// From the load of this code until the end: a worker whose reports are missing is replaced.
+setInterval(() => peer.notify('reported'), reportEvery)

@@ -12,6 +12,7 @@ t.test('the figures of 20,000 suppliers', async (t) => {
   for (let n = 0; n < 20_000; n++) stats.of(`s${n}`).modes.revenue.priced('treated', 1 + (n % 7), 1)
   const figures = createNodeFigures({
     ...{ proxy, stats, location: 'here', now: Date.now, others: () => [], problems: () => [] },
+    attributionWindow: () => 1000,
     counters: new ImpressionCounters(() => ({ publishers: 1, domains: 1 })),
   })
   t.teardown(figures.close)
