@@ -33,7 +33,7 @@ import type { AgentConfig } from '../config.ts'
 import type { AgentMetrics } from './metrics.ts'
 
 /** The name in the published service definition, and the one that the document 1.0 prints. */
-export const agentServices = [
+const agentServices = [
   'com.iabtechlab.bidstream.mutation.services.v1.RTBExtensionPoint',
   'com.iabtechlab.bidstream.mutation.v1.RTBExtensionPoint',
 ] as const

@@ -42,7 +42,7 @@ export class ProtobufBid extends BidTerms implements Bid {
   }
 }
 
-export class ProtobufSeat {
+class ProtobufSeat {
   /** null: the response names none. */
   name: string | null = null
   readonly index: number

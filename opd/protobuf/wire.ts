@@ -11,13 +11,13 @@ const wireLengths = 2
 const wireFixed32 = 5
 
 /** Messages within messages. Deeper bytes are malformed. */
-export const maxDepth = 100
+const maxDepth = 100
 
 /**
  * Fields of one message and of those within it, known or not: 100,000 take 3 ms and some megabytes of objects. A message with
  * more is not read, whatever its length in bytes.
  */
-export const maxFields = 100_000
+const maxFields = 100_000
 
 /** The bytes are no message: cut, a varint of more than ten bytes, a group, or nested deeper than `maxDepth`. */
 class MalformedMessage extends Error {
@@ -112,7 +112,7 @@ export class FieldTable<T> {
 }
 
 /** A position in bytes, and where the message at hand ends. */
-export class ProtobufInput {
+class ProtobufInput {
   readonly bytes: Buffer
   position: number
   /** The low 32 bits of the last varint, with their sign. */
