@@ -38,8 +38,7 @@ export interface AgentAnswer {
 /** The bytes of an RTBRequest. */
 export const encodeCall = (call: object): Buffer => method.requestSerialize(call)
 
-const published =
-  '/com.iabtechlab.bidstream.mutation.services.v1.RTBExtensionPoint/GetMutations'
+const published = '/com.iabtechlab.bidstream.mutation.services.v1.RTBExtensionPoint/GetMutations'
 export const printed = '/com.iabtechlab.bidstream.mutation.v1.RTBExtensionPoint/GetMutations'
 
 export class AgentClient {
