@@ -6,6 +6,7 @@ import { day } from './hour.ts'
 import { createLedger, type Ledger } from './ledger.ts'
 import { createLosses, type LossStore } from './losses.ts'
 import { migrate } from './migrations/index.ts'
+import { Outcomes } from './outcomes.ts'
 import { sqliteDialect } from './sqlite.ts'
 import { checkSql, createIntegrity } from './sqlite-file.ts'
 import { clockOf, type Tables } from './tables.ts'
@@ -28,6 +29,8 @@ export interface Store {
   clock(): number
   ledger: Ledger
   losses: LossStore
+  /** What follows the rows of both. */
+  outcomes: Outcomes
   postgres: boolean
   /**
    * Calls the listener within half a second when any node or command has changed the directory. If the listener
@@ -154,7 +157,8 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     await close()
     throw error
   }
-  const ledger = createLedger(wins, postgres, observe, now)
+  const outcomes = new Outcomes({ db: wins, postgres, now, log })
+  const ledger = createLedger(wins, postgres, observe, now, outcomes)
   const listeners: (() => Promise<void>)[] = []
   let knownRevision = -1
   let lost = false
@@ -212,7 +216,8 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     migrated,
     clock: () => now() + ahead,
     ledger,
-    losses: createLosses(wins),
+    losses: createLosses(wins, postgres, outcomes),
+    outcomes,
     postgres,
     onChange(listener) {
       listeners.push(listener)
