@@ -74,24 +74,28 @@ export async function openAdminPlane(
   const { location } = current.config
   const { pool } = components
   const figures = createNodeFigures({
+    node: components.node,
     proxy,
     stats: engine.stats,
     counters,
     location,
     now,
     others: () => pool?.loads() ?? [],
+    attributionWindow: () => current.config.opd.attributionWindow,
     problems: createNodeProblems({
       redis: components.redis,
       lost: components.lost,
       reload: meters.reloads.state,
       ratesStale: () => ratesAge(current.config, Date.now())?.stale ?? false,
+      clockAhead: () => store.clockAhead,
+      differences: () => components.fingerprints.differences,
       draining: () => meters.life.draining,
     }),
   })
   const kept = createKeptSums({ store, stats: engine.stats, now, log })
   const allNodes = createFleet({
     store,
-    node: figures.node,
+    node: components.node,
     own: figures.read,
     now: store.clock,
     log,
@@ -155,6 +159,10 @@ export async function openAdminPlane(
     holds: () => directory.snapshot().holds,
     currency: () => current.config.currency.base,
     opd: (id) => opdState(engine.integration(id)),
+    inactive: (id) =>
+      [...(directory.snapshot().suppliers.get(id)?.datacenters ?? [])].flatMap(
+        ([location, { active }]) => (active ? [] : [location]),
+      ),
     now,
   }
   const flush = async () => {

@@ -184,7 +184,11 @@ export class Notices {
     const memo = memoOf(notice, ledgerBidId(notice.bidId), lookup.context, caller)
     const reason = reasonOf(lookup)
     const row = unattributedRow(notice, supplier === '' ? null : supplier, reason, at, memo)
-    const outcome = JSON.stringify({ status: 'unattributed', supplier, mode: '' } satisfies NoticeOutcome)
+    const outcome = JSON.stringify({
+      status: 'unattributed',
+      supplier,
+      mode: '',
+    } satisfies NoticeOutcome)
     let result = await ledger.record(row, same, outcome)
     // the existing row is older than `contextTtl`: this is another win with a reused bid id
     const only = { supplier: notice.ssp }

@@ -37,17 +37,15 @@ export async function deleteLosses(db: Kysely<Tables>, before: number): Promise<
 const keysOf = (rows: readonly { decision: string }[]) =>
   new Set(rows.map(({ decision }) => decision))
 
-export function createLosses(
-  db: Kysely<Tables>,
-  postgres: boolean,
-  outcomes: Outcomes,
-): LossStore {
+export function createLosses(db: Kysely<Tables>, postgres: boolean, outcomes: Outcomes): LossStore {
   const entryOf = ({ decision, at, outcome }: Loss) =>
     outcome === null ? [] : [{ kind: 'loss' as const, decision, event: '', body: outcome, at }]
 
   /** PostgreSQL: one statement writes losses and journal. */
   async function insertTogether(losses: readonly Loss[], batch: string): Promise<Set<string>> {
-    const text = json(losses.map(({ decision, at, outcome }) => [decision, Math.floor(at), outcome]))
+    const text = json(
+      losses.map(({ decision, at, outcome }) => [decision, Math.floor(at), outcome]),
+    )
     const member = (at: number, type: string) => jsonMember(postgres, at, type)
     const { rows } = await sql<{ decision: string }>`
       with input as (select ${member(0, 'text')} as decision, ${member(1, 'bigint')} as at,

@@ -215,8 +215,8 @@ export class Outcomes {
     const { db } = this.deps
     for (let taken = takenAtOnce; taken === takenAtOnce; ) {
       const { numAffectedRows = 0n } = await sql`update outcomes set node = ${this.node}
-        where (batch, place) in (
-          select batch, place from outcomes where ${condition} limit ${sql.lit(takenAtOnce)})`.execute(
+        where (node, batch, place) in (
+          select node, batch, place from outcomes where ${condition} limit ${sql.lit(takenAtOnce)})`.execute(
         db,
       )
       taken = Number(numAffectedRows)
@@ -233,10 +233,18 @@ export class Outcomes {
     const known = json([...this.inFlight, ...this.batches.keys()].map((batch) => [batch]))
     const ledger = sql.table(ledgerTable(postgres))
     const { rows } = await sql<
-      LedgerRow & { batch: string; applied: number; kind: Outcome['kind']; body: string; of: string; on: string; told: number }
+      LedgerRow & {
+        batch: string
+        applied: number
+        kind: Outcome['kind']
+        body: string
+        of: string
+        on: string
+        told: number
+      }
     >`select l.*, o.batch, o.applied, o.kind, o.body, o.decision as "of", o.event as "on", o.at as told
       from outcomes as o left join ${ledger} as l on l.decision = o.decision and l.event = o.event
-      where o.batch in (
+      where o.node = ${this.node} and o.batch in (
         select distinct batch from outcomes where node = ${this.node} and batch not in (
           select ${jsonMember(postgres, 0, 'text')} from ${jsonRows(postgres, known)})
         limit ${sql.lit(batchesAtOnce)})
@@ -247,7 +255,14 @@ export class Outcomes {
       if (this.inFlight.has(batch) || this.batches.has(batch)) continue
       const outcomes = found.get(batch)?.outcomes ?? []
       const isJoined = row.decision !== null
-      outcomes.push({ kind, body, decision: of, event: on, row: isJoined ? row : null, at: Number(told) })
+      outcomes.push({
+        kind,
+        body,
+        decision: of,
+        event: on,
+        row: isJoined ? row : null,
+        at: Number(told),
+      })
       found.set(batch, { outcomes, applied: Number(applied) === 1 })
     }
     for (const [batch, { outcomes, applied }] of found) {
@@ -299,20 +314,26 @@ export class Outcomes {
     const all = [...this.batches]
     const batchesOf = (names: readonly string[]) =>
       sql`(select ${jsonMember(postgres, 0, 'text')} from ${jsonRows(postgres, json(names.map((name) => [name])))})`
-    const inParts = async (names: readonly string[], work: (part: readonly string[]) => Promise<void>) => {
+    const inParts = async (
+      names: readonly string[],
+      work: (part: readonly string[]) => Promise<void>,
+    ) => {
       for (let from = 0; from < names.length; from += batchesAtOnce)
         await work(names.slice(from, from + batchesAtOnce))
     }
     const done = all.filter(([, { waiting }]) => waiting.length === 0).map(([name]) => name)
     await inParts(done, async (part) => {
-      await sql`delete from outcomes where batch in ${batchesOf(part)}`.execute(db)
+      await sql`delete from outcomes where node = ${this.node} and batch in ${batchesOf(part)}`.execute(
+        db,
+      )
       for (const name of part) this.batches.delete(name)
     })
     const waiting = all.filter(([, batch]) => batch.waiting.length > 0)
     await inParts(
       waiting.filter(([, { marked }]) => !marked).map(([name]) => name),
       async (part) => {
-        await sql`update outcomes set applied = 1 where batch in ${batchesOf(part)}`.execute(db)
+        await sql`update outcomes set applied = 1
+          where node = ${this.node} and batch in ${batchesOf(part)}`.execute(db)
         for (const name of part) this.batches.get(name)!.marked = true
       },
     )

@@ -69,6 +69,9 @@ interface Bound {
 
 const noHandlers: BidHandlers = { price: null }
 
+/** A response without this key contains no bid. Most bids have it near their beginning, so the search is short. */
+const priceKey = Buffer.from('"price"')
+
 export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEngine {
   const { now } = deps
   const stats = new EngineStats()
@@ -141,8 +144,11 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
         const unreadable = inactiveSeats.size > 0
         slice = { done: true, value: { ...unmodified(body, 'malformed'), unreadable } }
       }
-      if (slice.done && slice.value.reason !== null)
-        target?.stats.countUnmodified(slice.value.reason)
+      if (slice.done && slice.value.reason !== null && target !== undefined) {
+        const { reason } = slice.value
+        target.stats.countUnmodified(reason)
+        if (reason === 'no_macro' && body.includes(priceKey)) target.stats.bidsWithoutMacro++
+      }
       return slice
     }
     return { next }

@@ -110,6 +110,8 @@ export class SupplierStats {
   readonly responses = new Float64Array(responseReasons.length)
   /** Responses that were sent unmodified because of an internal error. */
   faults = 0
+  /** Responses with bids of which none contains the macro; `responses` counts those without any bid as well. */
+  bidsWithoutMacro = 0
 
   countUnmodified(reason: ResponseReason): void {
     this.responses[responseReasons.indexOf(reason)]!++

@@ -106,6 +106,11 @@ export async function screens(t: Test, world: ConsoleInBrowser) {
     await field.fill('unknown-bid')
     await press(page, 'Explain')
     await page.getByText('No visible decision for this bid id').waitFor()
+    t.equal(
+      await page.getByRole('region', { name: 'Decision' }).count(),
+      0,
+      'no other bid is shown',
+    )
   })
 
   t.test('models: freeze, undo, reset, roll back', async (t) => {

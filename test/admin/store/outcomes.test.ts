@@ -1,10 +1,10 @@
 /** What follows a committed row follows once: from memory, or from the journal when the process did not get that far. */
 import type { Test } from 'tap'
 import { applyLossOutcome } from '../../../admin/impressions/losses.ts'
+import { lossOutcome } from '../../../admin/impressions/outcome.ts'
 import type { Store } from '../../../admin/store/index.ts'
 import type { Outcome } from '../../../admin/store/outcomes.ts'
 import { voidWin } from '../../../admin/store/voids.ts'
-import { lossOutcome } from '../../../admin/impressions/outcome.ts'
 import { auction } from '../../support/engine.ts'
 import { impressionsApi } from '../../support/impressions-api.ts'
 import { integration } from '../../support/opd-doubles.ts'
@@ -38,7 +38,8 @@ async function receive(events: { away: boolean; got: string[] }, outcomes: reado
     else if (row?.status === 'attributed' || row?.status === 'voided') events.got.push(row.status)
 }
 
-const entries = (store: Store) => store.db.selectFrom('outcomes').select(['kind', 'applied']).execute()
+const entries = (store: Store) =>
+  store.db.selectFrom('outcomes').select(['kind', 'applied']).execute()
 
 /** Wins, an unattributed and a rejected notice, and a loss. */
 async function report({ engine, notify, lose }: Process, name: string) {
@@ -68,26 +69,29 @@ const figuresOf = ({ tally, counters, engine }: Process) => ({
 })
 
 onBoth(async (t, database) => {
-  t.test('a process that ended before anything followed: the next one does all of it, once', async (t) => {
-    const events = { away: false, got: [] as string[] }
-    const ended = await processOn(t, database)
-    await report(ended, 'ended')
-    t.equal((await entries(ended.store)).length, 6)
-    const expected = figuresOf(ended)
-    const taught = [...ended.learner.taught]
-    t.equal(taught.length, 3)
+  t.test(
+    'a process that ended before anything followed: the next one does all of it, once',
+    async (t) => {
+      const events = { away: false, got: [] as string[] }
+      const ended = await processOn(t, database)
+      await report(ended, 'ended')
+      t.equal((await entries(ended.store)).length, 6)
+      const expected = figuresOf(ended)
+      const taught = [...ended.learner.taught]
+      t.equal(taught.length, 3)
 
-    const next = await processOn(t, database, events)
-    await next.follow()
-    t.same(figuresOf(next), expected)
-    t.same(next.learner.taught, taught)
-    await next.store.outcomes.close()
-    t.same(events.got, ['attributed', 'attributed', 'attributed', 'loss 102'])
-    t.same(await entries(next.store), [], 'nothing is left')
-    const third = await processOn(t, database, events)
-    await third.follow()
-    t.same([third.learner.taught, third.tally()], [[], {}])
-  })
+      const next = await processOn(t, database, events)
+      await next.follow()
+      t.same(figuresOf(next), expected)
+      t.same(next.learner.taught, taught)
+      await next.store.outcomes.close()
+      t.same(events.got, ['attributed', 'attributed', 'attributed', 'loss 102'])
+      t.same(await entries(next.store), [], 'nothing is left')
+      const third = await processOn(t, database, events)
+      await third.follow()
+      t.same([third.learner.taught, third.tally()], [[], {}])
+    },
+  )
 
   t.test('what followed from memory does not follow again', async (t) => {
     const one = await processOn(t, database)
@@ -103,25 +107,28 @@ onBoth(async (t, database) => {
     t.same(await entries(one.store), [])
   })
 
-  t.test('while the event log is away, outcomes wait in the store and are not applied again', async (t) => {
-    const events = { away: true, got: [] as string[] }
-    const one = await processOn(t, database, events)
-    await one.follow()
-    await report(one, 'away')
-    await one.store.outcomes.run()
-    t.equal((await entries(one.store)).filter(({ applied }) => Number(applied) === 1).length, 6)
-    await one.store.outcomes.close()
-    t.equal((await entries(one.store)).length, 6)
+  t.test(
+    'while the event log is away, outcomes wait in the store and are not applied again',
+    async (t) => {
+      const events = { away: true, got: [] as string[] }
+      const one = await processOn(t, database, events)
+      await one.follow()
+      await report(one, 'away')
+      await one.store.outcomes.run()
+      t.equal((await entries(one.store)).filter(({ applied }) => Number(applied) === 1).length, 6)
+      await one.store.outcomes.close()
+      t.equal((await entries(one.store)).length, 6)
 
-    events.away = false
-    const two = await processOn(t, database, events)
-    await two.follow()
-    await two.store.outcomes.close()
-    t.same(two.learner.taught, [])
-    t.same(two.tally(), {})
-    t.same(events.got, ['attributed', 'attributed', 'attributed', 'loss 102'])
-    t.same(await entries(two.store), [])
-  })
+      events.away = false
+      const two = await processOn(t, database, events)
+      await two.follow()
+      await two.store.outcomes.close()
+      t.same(two.learner.taught, [])
+      t.same(two.tally(), {})
+      t.same(events.got, ['attributed', 'attributed', 'attributed', 'loss 102'])
+      t.same(await entries(two.store), [])
+    },
+  )
 
   t.test('a void is streamed as the voided rows of its win', async (t) => {
     const events = { away: false, got: [] as string[] }
@@ -136,9 +143,18 @@ onBoth(async (t, database) => {
       .where('event', '=', 'win')
       .executeTakeFirstOrThrow()
     const change = { who: 'o', account: '*', requestId: '', supplier: 'both', action: 'void' }
-    t.match(await voidWin(one.store, decision, one.now(), () => true, () => change), {
-      events: ['billing', 'win'],
-    })
+    t.match(
+      await voidWin(
+        one.store,
+        decision,
+        one.now(),
+        () => true,
+        () => change,
+      ),
+      {
+        events: ['billing', 'win'],
+      },
+    )
     await one.store.outcomes.run()
     await one.store.outcomes.close()
     t.equal(events.got.filter((status) => status === 'voided').length, 2)
