@@ -6,9 +6,10 @@
  *   head ──▶ body ──▶ responding ──▶ head …         responded before the body was complete: the rest is discarded
  */
 import type { Socket } from 'node:net'
-import { plainAddress } from '../../opd/shared/client-address.ts'
+import { plainAddress } from '../../opd/base/client-address.ts'
 import type { Exchange } from '../exchange/exchange.ts'
 import { problem } from '../problem.ts'
+import type { Inbound } from '../types.ts'
 import { closingResponse } from '../wire/fields.ts'
 import { HeadTemplates } from '../wire/head-templates.ts'
 import { type RequestHead, readRequestHead, setLength } from '../wire/request-head.ts'
@@ -16,7 +17,6 @@ import { isTls, SocketReads } from '../wire/socket-reads.ts'
 import { singleWrite } from '../wire/write-message.ts'
 import type { ConnectionLife } from './connection-life.ts'
 import { FastReply, type ReplyLane } from './fast-reply.ts'
-import type { Inbound } from './types.ts'
 
 export interface FastLane extends ReplyLane {
   /** The exchange of this request. Null: the request belongs to the general lane, and nothing was sent or counted. */

@@ -2,7 +2,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Server as TlsServer } from 'node:https'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
-import { isIdle, pipelined, refuseBytes } from '../../opd/shared/pipelining.ts'
+import { isIdle, pipelined, refuseBytes } from '../../opd/base/pipelining.ts'
 import type { ProxyConfig } from '../config.ts'
 import { closingResponse } from '../wire/fields.ts'
 import { ConnectionLives } from './connection-life.ts'

@@ -12,7 +12,7 @@ import {
 } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { Socket } from 'node:net'
-import { plainAddress } from '../../opd/shared/client-address.ts'
+import { plainAddress } from '../../opd/base/client-address.ts'
 import {
   header,
   plainPhrase,
@@ -20,7 +20,7 @@ import {
   towardsSupplier,
   unsupportedCoding,
   without,
-} from '../exchange/headers.ts'
+} from '../wire/headers.ts'
 import { isTls } from '../wire/socket-reads.ts'
 import { createUpgrades, type PassTarget, silence } from './upgrade.ts'
 

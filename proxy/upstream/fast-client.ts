@@ -3,7 +3,7 @@
  * head and body at once. After anything but a complete, unambiguous response it closes, and reports `broken`.
  */
 import type { Socket } from 'node:net'
-import type { Body, ResponseSink, SendFailure } from '../listen/types.ts'
+import type { Body, ResponseSink, SendFailure } from '../types.ts'
 import { type BodySink, ChunkedReader } from '../wire/chunked.ts'
 import type { HeadTemplates } from '../wire/head-templates.ts'
 import type { OutgoingRequest } from '../wire/outgoing-heads.ts'

@@ -8,7 +8,7 @@ import {
   createServer as createTls,
   setDefaultCACertificates,
 } from 'node:tls'
-import { getOrAdd } from '../../opd/shared/get-or-add.ts'
+import { getOrAdd } from '../../opd/base/get-or-add.ts'
 import { certificate } from './certificate.ts'
 
 export type Transport = 'plain' | 'tls'
