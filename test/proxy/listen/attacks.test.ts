@@ -117,7 +117,7 @@ t.test('a request starts when the one before it on its connection is answered', 
     else socket.write(`${head}100000\r\n\r\nhalf`)
   })
   const route = { endpoints: [supplier.url], timeout: '20s' }
-  const proxy = await startProxy({ acme: route, late: { ...route, timeout: '50ms' } })
+  const proxy = await startProxy({ acme: route, late: { ...route, timeout: '1s' } })
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
   // From the first on the general lane's.
   const first = post('/bid/acme', '"first"', 'Connection: keep-alive, X\r\n')
