@@ -59,7 +59,7 @@ export const proxySchema = z.strictObject({
     .boolean()
     .default(true)
     .describe(
-      'Whether plain HTTP/1.1 is served on raw sockets. false: node:http and undici serve everything.',
+      'Whether bid requests over HTTP/1.1, plain or TLS, are served on sockets, without node:http and undici. false: these serve everything.',
     ),
   maxHeldBytes: autoSize().describe(
     'Request and response bodies in memory at once, bytes. Above it requests are refused with the reason overload. auto: a share of the memory limit of the container or machine.',

@@ -13,6 +13,7 @@ import { alive, health } from '../admin/http/health.ts'
 import type { Role } from '../admin/http/roles.ts'
 import { createAdmin } from '../admin/http/server.ts'
 import { ImpressionCounters } from '../admin/impressions/counters.ts'
+import { applyLossOutcome } from '../admin/impressions/losses.ts'
 import { type NoticeDeps, Notices } from '../admin/impressions/process.ts'
 import { Reconciler } from '../admin/impressions/reconciler.ts'
 import { impressions } from '../admin/impressions/route.ts'
@@ -127,7 +128,6 @@ export async function openAdminPlane(
     alert: (what, supplier) => log.warn({ what, supplier }, 'win notices need attention'),
     counters,
     onDuplicate: duplicates.count,
-    onWin: events?.won,
   }
   const processed = new Notices(noticeDeps)
   const reconciler = new Reconciler({
@@ -135,12 +135,18 @@ export async function openAdminPlane(
     contextTtl: noticeDeps.contextTtl,
   })
   reconcilerMetrics(registry, reconciler.counts)
+  await store.outcomes.follow({
+    apply(outcome) {
+      if (outcome.kind === 'notice') processed.applyOutcome(outcome)
+      if (outcome.kind === 'loss') applyLossOutcome(noticeDeps, outcome)
+    },
+    stream: events?.stream ?? null,
+  })
   const notices = impressions({
     ...noticeDeps,
     notices: processed,
     losses: store.losses,
     encodedPrices: encodedPricesIn(current),
-    onLoss: events?.lost,
     verifier: auth.verifier,
     log,
     tracer: components.tracing,
@@ -185,7 +191,6 @@ export async function openAdminPlane(
         changed: () => void directory.refresh(),
         snapshots: snapshotCatalog(modelsDirOf(current.config)),
         followed: followModelControl,
-        onVoid: events?.voided,
         now,
       }),
       dashboard({
