@@ -90,10 +90,7 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
       : (await import('./events/index.ts')).openEvents({
           config: started.events.kafka,
           registry,
-          store,
-          node: modelManager.models.node,
           noticesOf: (id) => current.active.get(id ?? '')?.supplier.notices ?? 'win',
-          now,
           log,
         })
   const duplicates = createDuplicateCounts(winStore, log)
@@ -140,6 +137,7 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
   bindStateMetrics(registry, {
     redis,
     ledger,
+    outcomes: store.outcomes,
     lost,
     sink,
     stats: engine.stats,
@@ -219,6 +217,7 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
       await spoolBids(spool, bidLog, log)
       await models.close()
       await sink?.close()
+      await store.outcomes.close()
       await events?.close()
       retention.close()
       await fingerprints.close()
