@@ -5,22 +5,16 @@ import type { Tables } from '../tables.ts'
 import { upTo015 } from './001-to-015.ts'
 import { unattributed } from './016-unattributed.ts'
 import { nodeFingerprints } from './017-node-fingerprints.ts'
-<<<<<<< HEAD
-import { supplierBlocks } from './018-supplier-blocks.ts'
-=======
 import { outcomes } from './018-outcomes.ts'
->>>>>>> main
+import { supplierBlocks } from './019-supplier-blocks.ts'
 import type { Migration } from './migration.ts'
 
 export const migrations: readonly Migration[] = [
   ...upTo015,
   unattributed,
   nodeFingerprints,
-<<<<<<< HEAD
-  supplierBlocks,
-=======
   outcomes,
->>>>>>> main
+  supplierBlocks,
 ]
 
 /** A row of this kind beside a migration's own: programs that do not know the migration must not start. */

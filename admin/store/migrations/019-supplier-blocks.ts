@@ -4,7 +4,7 @@
  */
 import { migration } from './migration.ts'
 
-export const supplierBlocks = migration('018-supplier-blocks', () => [
+export const supplierBlocks = migration('019-supplier-blocks', () => [
   `create table supplier_blocks (
     supplier text primary key, account text, version bigint not null, n bigint not null, block text)`,
   'create index supplier_blocks_by_n on supplier_blocks (n)',
