@@ -4,7 +4,7 @@ import t, { type Test } from 'tap'
 import { post, type RawAnswer, raw } from '../../support/raw.ts'
 import { echoSupplier, sumOf } from '../../support/service-node.ts'
 import { httpSupplier } from '../../support/supplier.ts'
-import { until } from '../../support/until.ts'
+import { timePasses, until } from '../../support/until.ts'
 import { isAlive, startWorkers } from '../../support/workers.ts'
 
 async function nodeOf(t: Test, options: { more?: string } = {}) {
@@ -99,16 +99,9 @@ t.test('a node whose processes are killed', async (t) => {
     const first = node.bidweir.child.pid!
     const before = sumOf(await node.metrics(), 'bidweir_workers_replaced_total')
     process.kill(first, 'SIGSTOP')
-    const stopped = performance.now()
-    // Longer than a worker may be silent.
-    await until(() => performance.now() - stopped > 7000)
+    await timePasses(7000, 'longer than a worker may be silent')
     process.kill(first, 'SIGCONT')
-    // Several checks later.
-    const scrapes = performance.now()
-    await until(async () => {
-      await node.metrics()
-      return performance.now() - scrapes > 1000
-    })
+    await timePasses(1000, 'the first process checks its workers several times')
     t.equal(sumOf(await node.metrics(), 'bidweir_workers_replaced_total'), before)
     t.equal(node.workers()[0], pid)
   })
