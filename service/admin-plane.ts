@@ -73,6 +73,7 @@ export async function openAdminPlane(
   const { location } = current.config
   const { pool } = components
   const figures = createNodeFigures({
+    node: components.node,
     proxy,
     stats: engine.stats,
     counters,
@@ -85,13 +86,15 @@ export async function openAdminPlane(
       lost: components.lost,
       reload: meters.reloads.state,
       ratesStale: () => ratesAge(current.config, Date.now())?.stale ?? false,
+      clockAhead: () => store.clockAhead,
+      differences: () => components.fingerprints.differences,
       draining: () => meters.life.draining,
     }),
   })
   const kept = createKeptSums({ store, stats: engine.stats, now, log })
   const allNodes = createFleet({
     store,
-    node: figures.node,
+    node: components.node,
     own: figures.read,
     now: store.clock,
     log,

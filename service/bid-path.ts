@@ -39,6 +39,8 @@ interface BidPathParts {
   place: Place
   /** The context keys of a configuration. */
   keysOf: (config: Config) => KeyRows
+  /** Milliseconds since the epoch, the same on all nodes. */
+  now: () => number
   log: Log
   engine: Pick<
     Parameters<typeof createEngine>[1],
@@ -50,7 +52,7 @@ interface BidPathParts {
   >
 }
 
-export function createBidPath({ current, place, keysOf, log, ...parts }: BidPathParts) {
+export function createBidPath({ current, place, keysOf, now, log, ...parts }: BidPathParts) {
   const started = current.config
   const settingsOf = (config: Config): EngineSettings => ({
     keys: keysOf(config).map(({ id, secret }) => ({
@@ -68,7 +70,7 @@ export function createBidPath({ current, place, keysOf, log, ...parts }: BidPath
     {
       ...parts.engine,
       log,
-      now: Date.now,
+      now,
       random: Math.random,
       trainedPerSecond: trainedPerSecond / place.count,
     },

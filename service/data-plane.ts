@@ -2,6 +2,7 @@
 import { join } from 'node:path'
 import { Registry } from 'prom-client'
 import { createDirectory } from '../admin/directory.ts'
+import { NodeFingerprints } from '../admin/fleet/fingerprints.ts'
 import { openStore } from '../admin/store/index.ts'
 import { createRetention } from '../admin/store/retention.ts'
 import { createDuplicateCounts, createRollup } from '../admin/store/rollup.ts'
@@ -16,9 +17,11 @@ import type { DirectoryState } from '../proxy/supplier.ts'
 import { type ConfigRef, createBidPath, type LocationState } from './bid-path.ts'
 import type { Config } from './config/schema.ts'
 import { loadOrCreateKeys } from './context-keys.ts'
+import { fingerprintReader } from './fingerprints.ts'
 import { type Place, workerCount } from './limits.ts'
 import { bindProcessMetrics, bindStateMetrics, lastLost } from './metrics.ts'
 import { openModels } from './models.ts'
+import { newNodeName } from './node-figures.ts'
 import { dayCaps } from './opd-state.ts'
 import { ratesAge, retentionMs } from './runtime-config.ts'
 import { createTracing } from './tracing.ts'
@@ -36,16 +39,19 @@ export async function openComponents(current: ConfigRef, log: Log) {
   const keysOf = (config: Config) => config.opd.keys ?? ownKeys
   const place: Place = { index: 0, count: workerCount(started.proxy) }
   let pool: WorkerPool | null = null
-  const now = Date.now
   const registry = new Registry()
   const tracing = createTracing(log)
-  const meters = bindProcessMetrics(registry, () => ratesAge(current.config, now())?.age ?? null)
+  const meters = bindProcessMetrics(
+    registry,
+    () => ratesAge(current.config, Date.now())?.age ?? null,
+  )
   const store = await openStore(started.store.database, {
-    now,
+    now: Date.now,
     log,
     observe: (s) => meters.store.observe(s),
     owns: true,
   })
+  const now = store.clock
   const directory = await createDirectory(store, log)
   const { contextTtl, decisionLog } = started.opd
   const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
@@ -89,6 +95,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     current,
     place,
     keysOf,
+    now,
     log,
     engine: {
       learners: modelManager,
@@ -114,12 +121,20 @@ export async function openComponents(current: ConfigRef, log: Log) {
   const { ledger } = store
   const capsOfToday = () => dayCaps(engine, current.active.keys(), now())
   const lost = lastLost(store)
+  const node = newNodeName()
+  const readFingerprints = fingerprintReader(
+    () => current.config,
+    () => keysOf(current.config),
+  )
+  const fingerprints = new NodeFingerprints({ store, node, read: readFingerprints, now, log })
   bindStateMetrics(registry, {
     redis,
     ledger,
     lost,
     sink,
     stats: engine.stats,
+    clockAhead: () => store.clockAhead,
+    differences: () => fingerprints.differences,
     dayCaps: capsOfToday,
     nodes: () => models.nodes,
   })
@@ -154,6 +169,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
       shared: redis?.shared ?? null,
       addRows: rollup.add,
       reductions: () => [...capsOfToday()],
+      clockAhead: () => store.clockAhead,
       onDecided: events?.decided ?? null,
     })
   }
@@ -175,6 +191,8 @@ export async function openComponents(current: ConfigRef, log: Log) {
     proxy,
     pool,
     tracing,
+    node,
+    fingerprints,
     now,
     hasModels: () => models.joined,
     /** Applies another configuration, in time slices. */
@@ -190,6 +208,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
       await sink?.close()
       await events?.close()
       retention.close()
+      await fingerprints.close()
       await takenOff.close()
       await duplicates.close()
       await rollup.close()

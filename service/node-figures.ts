@@ -26,6 +26,7 @@ import { nodeLoad, type ProcessLoad } from '../proxy/node-load.ts'
 import type { BidProxy } from '../proxy/proxy.ts'
 
 interface NodeFiguresDeps {
+  node: string
   proxy: BidProxy
   stats: EngineStats
   counters: ImpressionCounters
@@ -150,6 +151,9 @@ function endpointsOf(proxy: BidProxy, id: string) {
   }))
 }
 
+/** The name of this process among the nodes. */
+export const newNodeName = () => `${hostname()}-${randomBytes(2).toString('hex')}`
+
 /** Notices of the last minutes from which their shares say anything, and the share of refused ones that is a warning. */
 const [fewestNotices, refusedShare] = [20, 0.1]
 
@@ -189,8 +193,7 @@ class AwaitedBids {
 }
 
 export function createNodeFigures(deps: NodeFiguresDeps) {
-  const { proxy, stats, counters, location, now, others, problems, attributionWindow } = deps
-  const node = `${hostname()}-${randomBytes(2).toString('hex')}`
+  const { node, proxy, stats, counters, location, now, others, problems, attributionWindow } = deps
   const started = now()
   let past: Mark[] = [{ at: started, totals: new Map(), notices: { received: 0, refused: 0 } }]
   const awaited = new AwaitedBids(() => noticeTime(attributionWindow()))
@@ -312,5 +315,5 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
       suppliers: Object.fromEntries(suppliers),
     }
   }
-  return { node, read, close: () => clearInterval(timer) }
+  return { read, close: () => clearInterval(timer) }
 }

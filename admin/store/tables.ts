@@ -115,6 +115,14 @@ export interface Tables {
   }
   /** What each node publishes for the console, as JSON in parts. */
   node_figures: { node: string; part: number; at: number; figures: string }
+  /** Check values of what must be equal on all nodes: two digests, and all values as JSON. */
+  node_fingerprints: {
+    node: string
+    at: number
+    keys: string
+    configuration: string
+    details: string
+  }
   arm_sums: ArmSumsRow
   signing_keys: { kid: string; private_jwk: string; created_at: number }
 }

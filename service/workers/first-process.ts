@@ -43,6 +43,8 @@ interface NodeParts {
   onDecided: ((record: DecisionRecord) => void) | null
   /** What OPD took off today, of suppliers with a cap of a day. */
   reductions: () => DayAmount[]
+  /** Milliseconds that the clock of the database is ahead of this node's. */
+  clockAhead: () => number
   sink: DecisionSink | null
   stats: EngineStats
   counters: ProxyCounters
@@ -56,6 +58,7 @@ export function openWorkers(count: number, parts: NodeParts): WorkerPool {
       modes.map((mode) => [mode, modelManager.version(mode)]),
     ) as Progress['versions'],
     reductions: parts.reductions(),
+    clockAhead: parts.clockAhead(),
   })
   return createWorkerPool({
     count,

@@ -7,12 +7,14 @@ import type { Config } from '../config/schema.ts'
 import type { Place } from '../limits.ts'
 import type { Counts } from './counters.ts'
 
-/** What only the first process knows, because wins come to it. */
+/** What only the first process knows, because wins come to it, and it has the store. */
 export interface Progress {
   /** Of the models. */
   versions: Record<Mode, number>
   /** What OPD took off today, of suppliers with a cap of a day. */
   reductions: DayAmount[]
+  /** Milliseconds that the clock of the database is ahead of this node's. */
+  clockAhead: number
 }
 
 export interface StartMessage {

@@ -61,10 +61,12 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
     withdrawn: entry('withdrawn'),
   }
 
+  let { versions, clockAhead } = start.progress
+  const now = () => Date.now() + clockAhead
   const modelManager = createModelManager({
     dir: null,
     attributionWindow,
-    now: Date.now,
+    now,
     log,
     trains: config.node.role !== 'serve',
   })
@@ -72,10 +74,10 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   await modelManager.execute(source)
   const bus = peer.port<ModelBus>('models')
   const modelSync = createModelSync({ modelManager, bus, log, role: config.node.role })
-  let { versions } = start.progress
   const bidPath = createBidPath({
     current,
     place,
+    now,
     log,
     keysOf: ({ opd }) => opd.keys!,
     engine: {
@@ -114,6 +116,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   const timers = [setInterval(flush, flushEvery), setInterval(report, reportEvery)]
   const follow = (progress: Progress) => {
     versions = progress.versions
+    clockAhead = progress.clockAhead
     for (const amount of progress.reductions) engine.reductions.load(amount)
   }
   const changedSuppliers = new Map<string, SupplierConfig>()
