@@ -6,6 +6,7 @@ import { type FileHandle, open } from 'node:fs/promises'
 import { join } from 'node:path'
 import * as zlib from 'node:zlib'
 import t from 'tap'
+import { bidReasons } from '../../../opd/shared/reasons.ts'
 import { RequestDecoder } from '../../../proxy/exchange/request-decoder.ts'
 import { testEngine } from '../../support/engine.ts'
 import { integration } from '../../support/opd-doubles.ts'
@@ -55,7 +56,7 @@ async function setUp(
 }
 
 const notRead = (engine: { stats: ReturnType<typeof testEngine>['engine']['stats'] }) =>
-  engine.stats.of('acme').modes.revenue.left.at(-1)
+  engine.stats.of('acme').modes.revenue.left[bidReasons.indexOf('request')]
 
 t.test('identity and gzip are read, other encodings are passed on and not read', async (t) => {
   const { engine, supplier, ask } = await setUp(t)
