@@ -1,4 +1,7 @@
 /** Composes the admin listener: authentication, and the plugin of each path. */
+
+import { AgentListener } from '../admin/agent/listener.ts'
+import { AgentMetrics } from '../admin/agent/metrics.ts'
 import { bearer } from '../admin/auth/bearer.ts'
 import { createAuth } from '../admin/auth/index.ts'
 import { consoleCalls } from '../admin/console/route.ts'
@@ -204,6 +207,7 @@ export async function openAdminPlane(
         account,
         configuration: () => shownConfig(current.config),
         activeOpd: (id) => activeOpd(engine.integration(id)),
+        chance: (mode, facts, price) => modelManager.of(mode).winChance(facts, price),
         recentBids: (mode, filter, most) => modelManager.of(mode).recentBids(filter, most),
         users: auth.realm === null ? null : { store, now },
       }),
@@ -220,6 +224,22 @@ export async function openAdminPlane(
       notices,
     ],
   })
+  const agentConfig = current.config.agent
+  const agent =
+    agentConfig === null
+      ? null
+      : new AgentListener({
+          config: agentConfig,
+          engine,
+          metrics: new AgentMetrics(registry),
+          supplierState(id) {
+            if (!current.active.has(id)) return 'unknown'
+            const state = directory.snapshot().suppliers.get(id)
+            const isActive = state?.datacenters.get(location)?.active ?? true
+            return isActive && state?.allSeatsInactive !== true ? 'active' : 'inactive'
+          },
+          ready: () => notReady().length === 0,
+        })
   const noticesAddress = current.config.notices.listen
   // The plugin is that of the admin listener, so that both share their limits.
   const noticesListener =
@@ -235,15 +255,18 @@ export async function openAdminPlane(
       address = listen.replace(/\d+$/, String(bound.port))
       return bound
     },
+    /** The port of the agent listener; null: there is none. */
+    listenForAgents: async () => (await agent?.listen())?.port ?? null,
     /** Connections end with their next responses, while other nodes take over. */
     drain() {
+      agent?.drain()
       admin.drain()
       noticesListener?.drain()
     },
     async close() {
       figures.close()
       reconciler.close()
-      await Promise.all([admin.close(), noticesListener?.close(), allNodes.close()])
+      await Promise.all([admin.close(), noticesListener?.close(), agent?.close(), allNodes.close()])
     },
     /** Frees issuers and tokens. Call it after the last request. */
     end: () => auth.close(),

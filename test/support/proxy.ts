@@ -23,6 +23,7 @@ export function idleEngine({ rewrite = unchanged, ...over }: IdleEngine = {}): E
     countUnmodified() {},
     readsResponses: () => false,
     countUnread() {},
+    priceAgentCall: () => null,
     priceStandalone: () => ({ ok: false, status: 404, faults: [] }),
     findDecision: async () => ({
       context: 'absent',
