@@ -1,16 +1,4 @@
-/**
- * How many requests may be at a supplier at once. It is a gradient limiter as in Netflix concurrency-limits and Envoy
- * adaptive concurrency: the limit becomes number in flight x wanted latency / measured latency. Two things differ.
- * The wanted latency is half of the time that a request has, since a queue in which requests are still answered in
- * time does no harm. The slope of the latency over the number in flight tells a queue from a supplier that is slow by
- * itself: it is near 1 (of the logarithms) for a queue, near 0 for a slow supplier.
- *
- * Until a queue is seen the limit grows by one for each response (slow start, RFC 5681 3.1), and stops growing when the
- * latency rises (HyStart++, RFC 9406). Then it is set to throughput x wanted latency (Little's law).
- *
- * Latency is measured by samples (limiter-sample.ts). Time is milliseconds of any monotonic clock.
- */
-import { Sample, Slope } from './limiter-sample.ts'
+/** How many requests may be at a supplier at once. */
 
 /**
  * The limit before anything is known of the supplier. A supplier with 4 slots of 100 ms answers 20 requests within 500 ms.
@@ -22,10 +10,109 @@ const wantedShare = 0.5
 /** If a supplier is slower than that even without a queue: the wanted latency and the tolerable one, as multiples of its own. */
 const wantedOverOwn = 1.15
 const tooLongOverOwn = 1.5
+/** Below the limit latency counts from this share of the time that a request has. */
+const lateShare = 0.9
 /** The first requests, whose mean latency is the supplier's own until there is a sample. */
 const firstRequests = 8
 /** Milliseconds for which a safe number in flight is remembered. The limit does not fall below half of that number. */
 const safeFor = 3000
+const minRequests = 16
+const maxRequests = 32
+/** A trial. */
+const trialRequests = Number(process.env.TR ?? 32)
+const trialShare = Number(process.env.TS ?? 0.5)
+const trialTrust = Number(process.env.TT ?? 20)
+const lower = (value: number, next: number, share: number) => value + (next - value) * share
+
+/** What is known of some requests that were sent one after another, when all of them have ended. */
+class Sample {
+  open = true
+  size = 0
+  answered = 0
+  late = 0
+  /** Milliseconds of the requests that were answered, and of those that were not. */
+  answeredTime = 0
+  lateTime = 0
+  /** Requests in flight when each of its requests was sent. */
+  inFlightSum = 0
+  endInFlightSum = 0
+  /** The limit was reached meanwhile. */
+  limitReached = false
+  /** When the first and the last of its requests were sent. */
+  private from = 0
+  private until = 0
+
+  add(now: number, inFlight: number, most: number): void {
+    if (this.size === 0) this.from = now
+    this.until = now
+    this.inFlightSum += inFlight
+    if (++this.size >= most) this.open = false
+  }
+
+  end(sentAt: number, took: number, answered: boolean, least: number, inFlight: number): void {
+    if (this.size === 0 || sentAt < this.from || (!this.open && sentAt > this.until)) return
+    this.endInFlightSum += inFlight
+    if (this.size >= least) this.open = false
+    if (answered) {
+      this.answered++
+      this.answeredTime += took
+    } else {
+      this.late++
+      this.lateTime += took
+    }
+  }
+
+  get ended() {
+    return this.answered + this.late
+  }
+
+  get inFlight() {
+    return (this.inFlightSum / this.size + this.endInFlightSum / this.ended) / 2
+  }
+
+  /** Milliseconds of requests in flight for each answer. */
+  get latency() {
+    return this.answered === 0
+      ? Number.POSITIVE_INFINITY
+      : (this.answeredTime + this.lateTime) / this.answered
+  }
+
+  get mean() {
+    return this.answered === 0 ? Number.POSITIVE_INFINITY : this.answeredTime / this.answered
+  }
+
+  /** Milliseconds of time-outs for each answer. */
+  get lateness() {
+    return this.answered === 0 ? Number.POSITIVE_INFINITY : this.lateTime / this.answered
+  }
+
+  get share() {
+    return this.answered / this.ended
+  }
+
+  drop(sentAt: number): void {
+    if (this.size === 0 || sentAt < this.from || (!this.open && sentAt > this.until)) return
+    if (--this.size === 0) this.begin()
+  }
+
+  get isWhole(): boolean {
+    return !this.open && this.ended > 0 && this.ended >= this.size
+  }
+
+  begin(): void {
+    this.open = true
+    this.size = this.answered = this.late = 0
+    this.answeredTime = this.lateTime = this.inFlightSum = this.endInFlightSum = 0
+    this.limitReached = false
+  }
+}
+
+interface Trial {
+  inFlight: number
+  latency: number
+  limit: number
+  since: number
+}
 
 export class Limiter {
   /** A fraction, so that slow growth adds up. */
@@ -37,27 +124,30 @@ export class Limiter {
   timeBudget = 0
   /** No queue is seen at the supplier: the limit may double with each round trip. */
   growing = true
-  /** Milliseconds that the supplier takes without a queue: by the first requests, `ownCount` so far, then by samples. */
   private ownLatency = 0
   private ownCount = 0
-  private sampled = false
+  private ownShare = 1
+  private ownInFlight = 15
+  private ownLateness = 0
+  private loadAt = 0
+  private suspected = false
+  private confirmed = false
   private fixed = false
   private highest = Number.POSITIVE_INFINITY
   private readonly sample = new Sample()
-  private readonly slope = new Slope()
+  private trial: Trial | null = null
+  private trustedUntil = 0
+  private trust = 1
   /** Until then the supplier still works on requests that were sent before the limit fell: they are not sampled. */
   private settledAt = 0
-  /** The number in flight with which the latency was last not too long, and the time of that. */
   private safeInFlight = 0
   private safeAt = 0
-  /** Responses per millisecond, and those counted for the next figure. */
   private throughput = 0
+  private answeredLatency = 0
   private responses = 0
   private countedSince = 0
-  /** When a request was last sent while none was in flight, and the responses since; null: the first queue was seen. */
   private burst: { since: number; responses: number } | null = { since: 0, responses: 0 }
 
-  /** `limit`: a fixed limit; null: adaptive. `highest` bounds both. */
   configure(limit: number | null, highest: number): void {
     if (this.fixed !== (limit !== null)) this.growing = limit === null
     this.fixed = limit !== null
@@ -69,7 +159,6 @@ export class Limiter {
     return this.inFlight + 1 > this.limit
   }
 
-  /** A request arrived; `time`: milliseconds until its deadline. */
   arrived(time: number): void {
     this.timeBudget = this.timeBudget === 0 ? time : this.timeBudget + (time - this.timeBudget) / 16
   }
@@ -78,30 +167,31 @@ export class Limiter {
     if (this.inFlight++ === 0 && this.burst !== null) this.burst = { since: now, responses: 0 }
     if (this.fixed) return
     if (this.full) this.sample.limitReached = true
-    if (this.sample.open && now >= this.settledAt) this.sample.add(now, this.inFlight)
+    if (this.sample.open && now >= this.settledAt)
+      this.sample.add(now, this.inFlight, this.trial === null ? maxRequests : 4 * trialRequests)
   }
 
-  /** A request ended in a way that says nothing about the load of the supplier. */
-  dropped(): void {
+  dropped(sentAt: number): void {
     this.inFlight--
+    this.sample.drop(sentAt)
   }
 
-  /** A request ended: with its response, or (`answered` false) at its deadline. */
   finished(sentAt: number, now: number, answered: boolean): void {
-    const { sample, full, timeBudget } = this
+    const { sample, full } = this
     const took = now - sentAt
-    this.inFlight--
-    // Most of its time had passed in the queue of the gate, before the supplier got it.
-    if (!answered && took < timeBudget * wantedShare) return
+    const before = this.inFlight--
     this.latency = this.latency === 0 ? took : this.latency + (took - this.latency) / 8
     if (this.fixed) return
-    if (!this.sampled && this.ownCount < firstRequests)
-      this.ownLatency += (took - this.ownLatency) / ++this.ownCount
+    if (answered) {
+      this.answeredLatency = this.answeredLatency === 0 ? took : this.answeredLatency + (took - this.answeredLatency) / 8
+      if (this.ownCount < firstRequests)
+        this.ownLatency += (took - this.ownLatency) / ++this.ownCount
+    }
     this.updateThroughput(now, answered)
-    if (this.growing) this.grow(took, now, full && answered)
-    sample.end(sentAt, took, answered, this.limit)
-    if (sample.isWhole(now, timeBudget)) {
-      this.adjust(sample.inFlightSum / sample.size, sample.latencySum / sample.ended, now)
+    if (this.growing && answered) this.grow(took, now, full && answered)
+    sample.end(sentAt, took, answered, this.trial === null ? minRequests : trialRequests, before)
+    if (sample.isWhole) {
+      this.adjust(now)
       sample.begin()
     }
   }
@@ -120,21 +210,17 @@ export class Limiter {
 
   private grow(took: number, now: number, limitReached: boolean): void {
     const { ownLatency, tooLong } = this
-    const certain = this.sampled ? tooLong : Math.max(tooLong, ownLatency * 2)
-    if (took > tooLong && this.latency > certain) {
+    const certain = Math.max(tooLong, ownLatency * 2)
+    if (took > tooLong && this.answeredLatency > certain) {
       this.growing = false
-      this.lowerTo(this.throughput * this.wanted, now)
+      this.lowerTo((this.inFlight * this.wanted) / this.answeredLatency, now)
       this.sample.begin()
     } else if (this.burst !== null && took > ownLatency * tooLongOverOwn)
       this.firstQueue(this.burst, now)
-    else if (limitReached && took <= this.wanted && took <= ownLatency * tooLongOverOwn)
+    else if (limitReached && (this.confirmed || (took <= this.wanted && took <= ownLatency * tooLongOverOwn)))
       this.limit = Math.min(this.highest, this.limit + 1)
   }
 
-  /**
-   * The first response within a burst that took longer than those before it. To wait for a sample would fill the queue of
-   * a small supplier with requests that are late: 5 % of the goodput of ten seconds.
-   */
   private firstQueue({ since, responses }: { since: number; responses: number }, now: number) {
     if (!this.sample.limitReached || now - since > this.timeBudget) return
     this.burst = null
@@ -146,7 +232,6 @@ export class Limiter {
     this.settledAt = now + this.timeBudget * wantedShare
   }
 
-  /** Milliseconds that a request is to take while the limit is reached. */
   private get wanted(): number {
     return Math.max(this.timeBudget * wantedShare, this.ownLatency * wantedOverOwn)
   }
@@ -155,39 +240,84 @@ export class Limiter {
     return Math.max(this.timeBudget * wantedShare, this.ownLatency * tooLongOverOwn)
   }
 
-  /** Sets the limit by a whole sample: its mean number in flight, and its mean latency in milliseconds. */
-  private adjust(inFlight: number, mean: number, now: number): void {
-    const { timeBudget } = this
-    const { limitReached } = this.sample
-    if (mean < timeBudget) this.updateOwnLatency(inFlight, mean, limitReached)
+  private adjust(now: number): void {
+    const { sample, timeBudget, trial } = this
+    const { limitReached, inFlight, mean, share } = sample
+    this.trial = null
+    if (trial !== null && share > 0.2 && inFlight < trial.inFlight * 0.75) {
+      if (trial.latency / sample.latency < Math.sqrt(trial.inFlight / inFlight)) {
+        this.learn(1)
+        this.ownLatency = mean
+        this.ownInFlight = inFlight
+        this.confirmed = true
+        this.loadAt = 0
+        this.limit = Math.min(this.highest, Math.max(this.limit, trial.limit))
+        this.growing = true
+        this.trustedUntil = now + (now - trial.since) * trialTrust * this.trust
+        this.trust = Math.min(16, this.trust * 2)
+        return
+      }
+      this.ownLatency = Math.min(this.ownLatency, mean)
+      this.ownInFlight = inFlight
+      this.confirmed = false
+      this.loadAt = inFlight
+      this.trust = 1
+    }
+    const queued = mean > this.ownLatency * 1.25
+    if (!queued && this.ownCount === firstRequests && share > 0) this.learn(0.25)
+    const latency = mean + (queued ? Math.max(0, sample.lateness - this.ownLateness) : 0)
     const { wanted, tooLong, ownLatency } = this
+    const mostLate = share < Math.min(0.35, this.ownShare - 0.25) && (sample.ended >= minRequests || share === 0)
+    const trusted = now < this.trustedUntil && share > 0.5 * this.ownShare
+    const half = timeBudget * wantedShare
     // Below the limit only requests that are late count.
-    if (mean > (limitReached ? tooLong : Math.max(tooLong, timeBudget * 0.9))) {
+    if (mostLate || latency > (limitReached ? tooLong : Math.max(tooLong, timeBudget * lateShare))) {
       this.growing = false
+      if (trusted) return
+      if (mostLate || inFlight < this.loadAt / 2 || this.loadAt === 0) return this.try(now)
       const least = now - this.safeAt < safeFor ? this.safeInFlight / 2 : 1
-      this.lowerTo(Math.max(least, inFlight * Math.max(0.5, wanted / mean)), now)
+      this.lowerTo(Math.max(least, inFlight * Math.max(0.5, wanted / latency)), now)
       return
     }
+    if (!queued && inFlight >= 2 * this.ownInFlight && limitReached && share > 0.8 * this.ownShare) {
+      this.confirmed = true
+      this.loadAt = 0
+      this.ownInFlight = inFlight
+    }
+    this.suspected = false
     this.safeInFlight = inFlight
     this.safeAt = now
-    const next = (inFlight * wanted) / mean
-    if (!limitReached || mean * 2 <= wanted) this.growing = true
-    else if (this.growing && mean > ownLatency * tooLongOverOwn) {
+    if (mean < ownLatency || !limitReached) this.ownLatency = lower(ownLatency, mean, 0.25)
+    const next = (inFlight * wanted) / latency
+    if (!limitReached || latency * 2 <= wanted || (this.confirmed && latency <= wanted)) this.growing = true
+    else if (this.growing && latency > ownLatency * tooLongOverOwn) {
       this.growing = false
       this.limit = Math.min(this.limit, next)
       return
     } else if (this.growing) return
-    if (limitReached && mean < wanted)
+    if (limitReached && !queued && mean > half / 1.15)
+      this.limit = Math.min(this.highest, Math.max(this.limit, inFlight * 1.25))
+    else if (limitReached && latency < wanted)
       this.limit = Math.min(this.highest, Math.max(this.limit + 0.25, Math.min(inFlight * 2, next)))
   }
 
-  /** A sample shows the supplier's own latency if the limit was not reached, or if the latency does not follow the number. */
-  private updateOwnLatency(inFlight: number, mean: number, limitReached: boolean): void {
-    const slope = this.slope.add(inFlight, mean)
-    const isSlow = mean * wantedOverOwn > this.timeBudget * wantedShare
-    if (limitReached && mean >= this.ownLatency && !(isSlow && slope < 0.5)) return
-    this.ownLatency += (mean - this.ownLatency) / (this.sampled || limitReached ? 4 : 1)
-    this.sampled ||= !limitReached || mean >= this.ownLatency
-    if (limitReached && slope < 0.25) this.growing = true
+  private learn(share: number): void {
+    this.ownLateness = lower(this.ownLateness, this.sample.lateness, share)
+    this.ownShare = lower(this.ownShare, this.sample.share, share)
+  }
+
+  private try(now: number): void {
+    // The sample that raises the suspicion is worse than most: the next one is compared.
+    if (!this.suspected && this.sample.share > 0.2) {
+      this.suspected = true
+      return
+    }
+    const { inFlight, latency, limitReached } = this.sample
+    this.trial = {
+      ...{ inFlight, latency, since: now },
+      limit: limitReached ? this.limit : Math.min(this.limit, inFlight * 2),
+    }
+    this.growing = false
+    this.lowerTo(inFlight / 2, now)
   }
 }

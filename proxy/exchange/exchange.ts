@@ -154,7 +154,7 @@ export class Exchange implements Candidate, ResponseSink {
     if (this.gateState !== 'sent') return
     this.gateState = 'outside'
     const { sentAt, durationMs } = this.upstream
-    if (answered === null) gate.dropped(sentAt + durationMs)
+    if (answered === null) gate.dropped(sentAt, sentAt + durationMs)
     else gate.finished(sentAt, sentAt + durationMs, answered)
   }
 

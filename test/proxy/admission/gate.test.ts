@@ -181,7 +181,7 @@ t.test('failures that come at once do not change the limit, and give their place
   let refused = 0
   for (let at = 0; at < 1000; at++) {
     const candidate = { due: at + 120, send() {}, refuse: () => refused++ }
-    if (gate.enter(candidate, at) === 'sent') gate.dropped(at + 0.5)
+    if (gate.enter(candidate, at) === 'sent') gate.dropped(at, at + 0.5)
     else refused++
   }
   t.equal(refused, 0)
