@@ -6,7 +6,7 @@
  */
 export const firstLimit = 20
 /** The wanted latency, as a share of the time that a request has. */
-const wantedShare = 0.5
+const wantedShare = 0.4
 /** If a supplier is slower than that even without a queue: the wanted latency and the tolerable one, as multiples of its own. */
 const wantedOverOwn = 1.15
 const tooLongOverOwn = 1.5
@@ -110,6 +110,8 @@ class Sample {
 interface Trial {
   inFlight: number
   latency: number
+  mean: number
+  share: number
   limit: number
   since: number
 }
@@ -126,6 +128,8 @@ export class Limiter {
   growing = true
   private ownLatency = 0
   private ownCount = 0
+  private firstSent = 0
+  private firstUntil = 0
   private ownShare = 1
   private ownInFlight = 15
   private ownLateness = 0
@@ -164,6 +168,10 @@ export class Limiter {
   }
 
   sent(now: number): void {
+    if (this.firstSent < firstRequests) {
+      this.firstSent++
+      this.firstUntil = now
+    }
     if (this.inFlight++ === 0 && this.burst !== null) this.burst = { since: now, responses: 0 }
     if (this.fixed) return
     if (this.full) this.sample.limitReached = true
@@ -179,17 +187,19 @@ export class Limiter {
   finished(sentAt: number, now: number, answered: boolean): void {
     const { sample, full } = this
     const took = now - sentAt
+    // It had less time than the supplier takes without a queue.
+    if (!answered && took < this.ownLatency * 1.1) return this.dropped(sentAt)
     const before = this.inFlight--
     this.latency = this.latency === 0 ? took : this.latency + (took - this.latency) / 8
     if (this.fixed) return
     if (answered) {
       this.answeredLatency = this.answeredLatency === 0 ? took : this.answeredLatency + (took - this.answeredLatency) / 8
-      if (this.ownCount < firstRequests)
+      if (sentAt <= this.firstUntil)
         this.ownLatency += (took - this.ownLatency) / ++this.ownCount
     }
     this.updateThroughput(now, answered)
     if (this.growing && answered) this.grow(took, now, full && answered)
-    sample.end(sentAt, took, answered, this.trial === null ? minRequests : trialRequests, before)
+    sample.end(sentAt, took, answered, this.trial === null && !this.suspected ? minRequests : trialRequests, before)
     if (sample.isWhole) {
       this.adjust(now)
       sample.begin()
@@ -243,9 +253,10 @@ export class Limiter {
   private adjust(now: number): void {
     const { sample, timeBudget, trial } = this
     const { limitReached, inFlight, mean, share } = sample
-    this.trial = null
-    if (trial !== null && share > 0.2 && inFlight < trial.inFlight * 0.75) {
-      if (trial.latency / sample.latency < Math.sqrt(trial.inFlight / inFlight)) {
+    if (trial !== null && share > 0.2 && inFlight < trial.inFlight * 0.7) {
+      this.trial = null
+      const slower = trial.mean > 1.2 * mean || trial.share < share - 0.2
+      if (!slower || trial.latency / sample.latency < Math.sqrt(trial.inFlight / inFlight)) {
         this.learn(1)
         this.ownLatency = mean
         this.ownInFlight = inFlight
@@ -262,13 +273,16 @@ export class Limiter {
       this.confirmed = false
       this.loadAt = inFlight
       this.trust = 1
+      this.trial = { inFlight, latency: sample.latency, mean, share, limit: this.limit, since: now }
+      // It may still be queueing
+      if (limitReached && mean > timeBudget * wantedShare) return this.try(now)
     }
     const queued = mean > this.ownLatency * 1.25
-    if (!queued && this.ownCount === firstRequests && share > 0) this.learn(0.25)
+    if (!queued && this.ownCount > 0 && share > 0) this.learn(0.25)
     const latency = mean + (queued ? Math.max(0, sample.lateness - this.ownLateness) : 0)
     const { wanted, tooLong, ownLatency } = this
     const mostLate = share < Math.min(0.35, this.ownShare - 0.25) && (sample.ended >= minRequests || share === 0)
-    const trusted = now < this.trustedUntil && share > 0.5 * this.ownShare
+    const trusted = now < this.trustedUntil && share > 0.5 * this.ownShare && mean <= tooLong
     const half = timeBudget * wantedShare
     // Below the limit only requests that are late count.
     if (mostLate || latency > (limitReached ? tooLong : Math.max(tooLong, timeBudget * lateShare))) {
@@ -285,6 +299,7 @@ export class Limiter {
       this.ownInFlight = inFlight
     }
     this.suspected = false
+    this.trial = null
     this.safeInFlight = inFlight
     this.safeAt = now
     if (mean < ownLatency || !limitReached) this.ownLatency = lower(ownLatency, mean, 0.25)
@@ -296,7 +311,7 @@ export class Limiter {
       return
     } else if (this.growing) return
     if (limitReached && !queued && mean > half / 1.15)
-      this.limit = Math.min(this.highest, Math.max(this.limit, inFlight * 1.25))
+      this.limit = Math.min(this.highest, this.limit * 1.25)
     else if (limitReached && latency < wanted)
       this.limit = Math.min(this.highest, Math.max(this.limit + 0.25, Math.min(inFlight * 2, next)))
   }
@@ -312,9 +327,9 @@ export class Limiter {
       this.suspected = true
       return
     }
-    const { inFlight, latency, limitReached } = this.sample
+    const { inFlight, latency, mean, share, limitReached } = this.sample
     this.trial = {
-      ...{ inFlight, latency, since: now },
+      ...{ inFlight, latency, mean, share, since: now },
       limit: limitReached ? this.limit : Math.min(this.limit, inFlight * 2),
     }
     this.growing = false
