@@ -135,7 +135,7 @@ function cost({ quick }: OverloadRun): Block[] {
       gate.enter(candidate, now)
       if (nth >= 8) gate.finished(now - 20, now, true)
     }
-    for (let nth = 0; nth < 8; nth++) gate.dropped(from + requests * 2.5)
+    for (let nth = 0; nth < 8; nth++) gate.dropped(from, from + requests * 2.5)
   }
   let best = Number.POSITIVE_INFINITY
   for (let round = 0; round < 7; round++) {
