@@ -2,7 +2,7 @@
 import * as z from 'zod'
 import type { OpdConfig } from '../../opd/config.ts'
 import type { BidFacts } from '../../opd/learner.ts'
-import type { Mode } from '../../opd/pricing/arms.ts'
+import type { Mode } from '../../opd/shared/arms.ts'
 import { jsonAnswer, queryOf, type Route } from '../http/call.ts'
 import { Problem } from '../http/problem.ts'
 import { find, type Suppliers } from '../management/access.ts'

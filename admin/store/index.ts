@@ -1,7 +1,7 @@
 /** The store: the same tables and interface for SQLite and PostgreSQL. */
 import { Kysely, sql } from 'kysely'
-import type { Log } from '../../opd/shared/log.ts'
-import { oneAtATime, shareRun } from '../../opd/shared/one-at-a-time.ts'
+import type { Log } from '../../opd/base/log.ts'
+import { oneAtATime, shareRun } from '../../opd/base/one-at-a-time.ts'
 import { day } from './hour.ts'
 import { createLedger, type Ledger } from './ledger.ts'
 import { createLosses, type LossStore } from './losses.ts'
@@ -22,10 +22,12 @@ export interface Store {
   /** Ids of the migrations that ran when it was opened. */
   migrated: readonly string[]
   /**
-   * Milliseconds since the epoch, the same on every node: by the clock of PostgreSQL, as last read. It decides about
-   * tokens and live nodes.
+   * Milliseconds since the epoch, the same on every node: by the clock of PostgreSQL, as last read. The service uses no
+   * other: contexts, tokens and rows that one node makes are judged by another.
    */
   clock(): number
+  /** Milliseconds that this clock is ahead of this node's; 0 with SQLite. */
+  readonly clockAhead: number
   ledger: Ledger
   losses: LossStore
   postgres: boolean
@@ -154,12 +156,13 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     await close()
     throw error
   }
-  const ledger = createLedger(wins, postgres, observe, now)
+  /** Milliseconds that the clock of PostgreSQL is ahead of this node's. */
+  let ahead = 0
+  const clock = () => now() + ahead
+  const ledger = createLedger(wins, postgres, observe, clock)
   const listeners: (() => Promise<void>)[] = []
   let knownRevision = -1
   let lost = false
-  /** Milliseconds that the clock of PostgreSQL is ahead of this node's. */
-  let ahead = 0
   function compareClocks(asked: number, clock: number): void {
     const answered = now()
     const difference = Math.round(clock - (asked + answered) / 2)
@@ -210,7 +213,10 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     wins,
     url,
     migrated,
-    clock: () => now() + ahead,
+    clock,
+    get clockAhead() {
+      return ahead
+    },
     ledger,
     losses: createLosses(wins),
     postgres,

@@ -1,8 +1,8 @@
 /** The features of a bid as hashes of 24 bits, and the keys made of them. exposure.ts shows the layout of the bytes. */
 
-import { hashText, mix } from '../shared/hash.ts'
+import { hashText, mix } from '../base/hash.ts'
+import type { BidFacts } from '../learner-types.ts'
 import { keyAt } from './curve/priors.ts'
-import type { BidFacts } from './types.ts'
 
 const hashesAt = 11
 /** The number of hashes: of the keys from `supplier` to `domain`, in the order of `keyNames`. */

@@ -1,5 +1,7 @@
 /** The learner: decisions, training, deltas, shared curves and snapshots. */
-import { drained } from '../shared/slices.ts'
+
+import { drained } from '../base/slices.ts'
+import type { BidFacts, Decision, LearnerOptions, NodeLearner, Policy } from '../learner-types.ts'
 import { SupplierStates } from './control/supplier-states.ts'
 import { Curve } from './curve/curve.ts'
 import { keyCount } from './curve/priors.ts'
@@ -20,7 +22,6 @@ import {
 } from './snapshot.ts'
 import { DeltaSums } from './train/delta-sums.ts'
 import { Trainer } from './train/trainer.ts'
-import type { BidFacts, Decision, LearnerOptions, NodeLearner, Policy } from './types.ts'
 
 const none = new Uint8Array(0)
 /** Milliseconds between two shared curves, over which notices of other nodes are distributed. */

@@ -2,7 +2,7 @@
  * The learner that the engine uses. It stays the same object when operators roll the model back or freeze it. A supplier
  * that was reset gets a new name in the model. Exposures from before a roll-back are not used for training after it.
  */
-import type { BidFacts, Decision, NodeLearner, Policy } from '../learner/types.ts'
+import type { BidFacts, Decision, NodeLearner, Policy } from '../learner-types.ts'
 import type { PricingLearner } from '../ports.ts'
 
 /** Prefix of features of every epoch but the first: this byte, and four bytes of the epoch. No version of a learner uses the byte. */

@@ -7,7 +7,7 @@
  *   heads, next                               chains by hash, so that a win finds its row
  */
 
-import { drained } from '../../shared/slices.ts'
+import { drained } from '../../base/slices.ts'
 import { featureBytes, featureHash, hasFeatures } from '../features.ts'
 
 export const windowRows = 65_536

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { exportJWK, exportSPKI, generateKeyPair, type JWK, SignJWT } from 'jose'
 import t, { type Test } from 'tap'
 import { createAuth } from '../../../admin/auth/index.ts'
-import { may, roles } from '../../../admin/auth/roles.ts'
+import { may, roles } from '../../../admin/http/roles.ts'
 import type { Store } from '../../../admin/store/index.ts'
 import { until } from '../../support/until.ts'
 

@@ -41,9 +41,9 @@ export async function screens(t: Test, world: ConsoleInBrowser) {
     t.match(await seats.textContent(), /seat-\w+.*USD/s, 'each buyer with its margin')
     await press(page, 'Save CSV by publisher')
     const file = await download
-    t.match(file.suggestedFilename(), /^bidweir-margin-\d{4}-\d\d-\d\d-to-.*\.csv$/)
+    t.match(file.suggestedFilename(), /^bidweir-margin-\d{4}-\d\d-\d\d-to-\d{4}-\d\d-\d\d\.csv$/)
     const text = await readFile(await file.path(), 'utf8')
-    t.match(text, /^key,key2,decided,wins,revenue,.*currency\r\n/)
+    t.match(text, /^publisher,decided,wins,revenue,.*currency\r\n/)
     t.match(text, /\r\npub-/)
     await page.getByLabel('Time zone').selectOption('UTC')
     await page.getByText('days of UTC').waitFor()
@@ -106,6 +106,11 @@ export async function screens(t: Test, world: ConsoleInBrowser) {
     await field.fill('unknown-bid')
     await press(page, 'Explain')
     await page.getByText('No visible decision for this bid id').waitFor()
+    t.equal(
+      await page.getByRole('region', { name: 'Decision' }).count(),
+      0,
+      'no other bid is shown',
+    )
   })
 
   t.test('models: freeze, undo, reset, roll back', async (t) => {

@@ -6,7 +6,7 @@ import { withFields, withValue } from '../forms.js'
 import { html } from '../html.js'
 import { call } from '../session.js'
 
-/** @import { LiveIntegration } from '../../../fleet/live.ts' */
+/** @import { LiveIntegration } from '../../../fleet/live-schema.ts' */
 /** @typedef {import('../../../console/curve.ts').WinCurve} WinCurve */
 /** @typedef {WinCurve['points'][number]} Point */
 

@@ -1,6 +1,6 @@
 /** The types of the learner's interface. */
-import type { Guard, Mode } from '../pricing/arms.ts'
-import type { BidFeatures } from '../pricing/types.ts'
+import type { Guard, Mode } from './shared/arms.ts'
+import type { BidFeatures } from './shared/reasons.ts'
 
 export interface BidFacts extends BidFeatures {
   supplier: string
