@@ -18,8 +18,8 @@
  * latency rises (HyStart++, RFC 9406). Time is milliseconds of any monotonic clock.
  */
 
-/** Why the limit has its value. `none`: nothing that the limit would help against is seen. */
-export const limitCauses = ['none', 'load', 'lateness', 'probing', 'fixed'] as const
+/** Why the limit has its value, the one that restricts most last. `none`: nothing that a limit would help against is seen. */
+export const limitCauses = ['none', 'lateness', 'probing', 'load', 'fixed'] as const
 export type LimitCause = (typeof limitCauses)[number]
 
 /**
@@ -44,7 +44,7 @@ const mostLateShare = 0.35
 const mostLateBelowOwn = 0.25
 /** The first requests, whose mean latency is the supplier's own until there is a sample. */
 const firstRequests = 8
-/** Requests of a sample; of a trial, and of the sample that it is compared with. */
+/** Requests of a sample, fewer below a limit of 4; of a trial, and of the sample that it is compared with. */
 const minRequests = 16
 const maxRequests = 32
 const minTrialRequests = 32
@@ -178,8 +178,8 @@ export class Limiter {
    * answered in time, and the number in flight at which that was measured. `confirmed`: by a trial, or by growth.
    */
   private readonly own = { latency: 0, lateness: 0, share: 1, inFlight: 0, confirmed: false }
-  /** The first requests: how many were sent, when the last of them was, and how many were answered. */
-  private readonly first = { sent: 0, until: 0, answered: 0 }
+  /** The first requests: how many were sent, when the last of them was, how many have ended, and how many were answered. */
+  private readonly first = { sent: 0, until: 0, ended: 0, answered: 0 }
   /** Mean milliseconds of the answered requests. */
   private answeredLatency = 0
   private trial: Trial | null = null
@@ -258,10 +258,12 @@ export class Limiter {
     const inFlight = this.inFlight--
     this.latency = this.latency === 0 ? took : towards(this.latency, took, 1 / 8)
     if (this.fixed) return
+    if (sentAt <= this.first.until) this.first.ended++
     if (answered) this.countAnswer(sentAt, took)
     if (this.growing && answered) this.grow(took, now, full)
     const compared = this.trial !== null || this.suspected
-    sample.end(sentAt, took, answered, compared ? minTrialRequests : minRequests, inFlight)
+    const least = Math.min(minRequests, Math.ceil(this.limit) * 4)
+    sample.end(sentAt, took, answered, compared ? minTrialRequests : least, inFlight)
     if (!sample.isWhole) return
     this.adjust(now)
     sample.begin()
@@ -281,7 +283,11 @@ export class Limiter {
       this.growing = false
       this.lowerTo((this.inFlight * wanted) / answeredLatency, now)
       this.sample.begin()
-    } else if (this.burst !== null && took > own.latency * tooLongOverOwn)
+    } else if (
+      this.burst !== null &&
+      this.first.ended >= firstRequests &&
+      took > own.latency * tooLongOverOwn
+    )
       this.firstQueue(this.burst, now)
     else if (!limitReached) return
     else if (own.confirmed || (took <= wanted && took <= own.latency * tooLongOverOwn))
@@ -295,7 +301,8 @@ export class Limiter {
   private firstQueue({ since, responses }: { since: number; responses: number }, now: number) {
     if (!this.sample.limitReached || now - since > this.timeBudget) return
     this.burst = null
-    this.limit = Math.max(1, Math.min(this.limit, (responses / (now - since)) * this.wanted))
+    const held = (responses / (now - since)) * this.wanted
+    this.limit = Math.max(1, this.limit / 4, Math.min(this.limit, held))
   }
 
   private raiseTo(limit: number): void {
