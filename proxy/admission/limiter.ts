@@ -1,5 +1,5 @@
 /**
- * How many requests may be at a supplier at once (docs/limits.md, "The limit of a supplier").
+ * How many requests may be at a supplier at once (docs/architecture/decisions/0010-load-or-lateness.md).
  *
  * The limit is set by samples: the latency and the time-outs of 16 to 32 requests that were sent one after another. It is a
  * gradient limiter as in Netflix concurrency-limits and Envoy adaptive concurrency: the limit becomes number in flight x
@@ -69,8 +69,8 @@ const towards = (value: number, next: number, share: number) => value + (next - 
 
 /** The requests sent until the first of them ends, within bounds. It is whole when all have ended: short latencies do not outweigh long ones. */
 class Sample {
-  /** Requests that are sent now become part of it. */
-  open = true
+  /** Requests that are sent later become part of it. */
+  private open = true
   /** The limit was reached meanwhile. */
   limitReached = false
   private size = 0
@@ -91,6 +91,11 @@ class Sample {
     this.until = now
     this.sentInFlight += inFlight
     if (++this.size >= most) this.open = false
+  }
+
+  /** Those of one moment belong together: their ends cannot be told apart. */
+  takes(now: number): boolean {
+    return this.open || (this.size > 0 && now === this.until)
   }
 
   private contains(sentAt: number): boolean {
@@ -192,6 +197,8 @@ export class Limiter {
   private trust = 1
   /** The number in flight at which a trial has shown load; 0: none has. */
   private loadInFlight = 0
+  /** The limit was reached in the last sample, and there was a queue at the supplier. */
+  private queueSeen = false
   /** Until then the supplier still works on requests that were sent before the limit fell: they are not sampled. */
   private settledAt = 0
   /** The number in flight with which the latency was last not too long, and the time of that. */
@@ -215,7 +222,7 @@ export class Limiter {
   get cause(): LimitCause {
     if (this.fixed) return 'fixed'
     if (this.probing) return 'probing'
-    if (this.loadInFlight > 0) return 'load'
+    if (this.loadInFlight > 0 || this.queueSeen) return 'load'
     const { latency, share } = this.own
     const isLate = share < lateShare || latency > this.timeBudget * wantedShare
     return isLate ? 'lateness' : 'none'
@@ -239,7 +246,7 @@ export class Limiter {
     if (this.inFlight++ === 0 && this.burst !== null) this.burst = { since: now, responses: 0 }
     if (this.fixed) return
     if (this.full) this.sample.limitReached = true
-    if (this.sample.open && now >= this.settledAt)
+    if (now >= this.settledAt && this.sample.takes(now))
       this.sample.add(now, this.inFlight, this.trial === null ? maxRequests : maxTrialRequests)
   }
 
@@ -279,15 +286,12 @@ export class Limiter {
 
   private grow(took: number, now: number, limitReached: boolean): void {
     const { own, tooLong, wanted, answeredLatency } = this
-    if (took > tooLong && answeredLatency > Math.max(tooLong, own.latency * 2)) {
+    const known = this.first.ended >= firstRequests
+    if (known && took > tooLong && answeredLatency > Math.max(tooLong, own.latency * 2)) {
       this.growing = false
       this.lowerTo((this.inFlight * wanted) / answeredLatency, now)
       this.sample.begin()
-    } else if (
-      this.burst !== null &&
-      this.first.ended >= firstRequests &&
-      took > own.latency * tooLongOverOwn
-    )
+    } else if (known && this.burst !== null && took > own.latency * tooLongOverOwn)
       this.firstQueue(this.burst, now)
     else if (!limitReached) return
     else if (own.confirmed || (took <= wanted && took <= own.latency * tooLongOverOwn))
@@ -339,7 +343,10 @@ export class Limiter {
       if (sample.limitReached && sample.latency > this.allowed) return this.beginTrial(now)
     }
     const queued = sample.latency > own.latency * queuedOverOwn
-    if (!queued && sample.share > 0) this.learnLateness(1 / 4)
+    this.queueSeen = queued && sample.limitReached
+    if (!queued && sample.share > 0) this.learnLateness(own.inFlight === 0 ? 1 : 1 / 4)
+    if (own.inFlight === 0) own.inFlight = sample.inFlight
+    if (own.latency === 0 && sample.share > 0) own.latency = sample.latency
     // With a queue, time-outs beyond the supplier's own are requests that would have taken longer.
     const excess = queued ? Math.max(0, sample.lateness - own.lateness) : 0
     const latency = sample.latency + excess
@@ -360,8 +367,7 @@ export class Limiter {
   /** Whether the places in flight of a trial gave so many more answers in time that load was the cause. */
   private isLoad(before: Trial): boolean {
     const { inFlight, latency, lateness, share } = this.sample
-    const isBetter =
-      before.latency > latency * chanceLatency || before.share < share - chanceShare
+    const isBetter = before.latency > latency * chanceLatency || before.share < share - chanceShare
     // Milliseconds in flight for each answer: the same if load is not the cause, half for half of a queue.
     const ratio = (before.latency + before.lateness) / (latency + lateness)
     return isBetter && ratio >= Math.sqrt(before.inFlight / inFlight)
@@ -405,7 +411,8 @@ export class Limiter {
     this.growing = false
     const isOwn = sample.share > own.share / 2 && sample.latency <= this.tooLong
     if (isOwn && now < this.trustedUntil) return
-    if (mostAreLate || inFlight < loadInFlight / 2 || loadInFlight === 0) return this.beginTrial(now)
+    if (mostAreLate || inFlight < loadInFlight / 2 || loadInFlight === 0)
+      return this.beginTrial(now)
     const least = now - this.safeAt < safeFor ? this.safeInFlight / 2 : 1
     this.lowerTo(Math.max(least, inFlight * Math.max(0.5, wanted / latency)), now)
   }
@@ -419,7 +426,10 @@ export class Limiter {
       return
     }
     this.probing = true
-    this.trial = this.comparison(limitReached ? this.limit : Math.min(this.limit, inFlight * 2), now)
+    this.trial = this.comparison(
+      limitReached ? this.limit : Math.min(this.limit, inFlight * 2),
+      now,
+    )
     this.lowerTo(inFlight / 2, now)
   }
 
@@ -451,14 +461,15 @@ export class Limiter {
     else if (!queued && sample.latency * wantedOverOwn > this.allowed)
       this.raiseTo(this.limit * carefulGrowth)
     else if (latency < wanted)
-      this.raiseTo(Math.max(this.limit + 0.25, Math.min(inFlight * 2, (inFlight * wanted) / latency)))
+      this.raiseTo(
+        Math.max(this.limit + 0.25, Math.min(inFlight * 2, (inFlight * wanted) / latency)),
+      )
   }
 
   /** With twice as many in flight the latency is the same: it is the supplier's own. */
   private confirm(): void {
     const { own, sample } = this
     const { inFlight, limitReached, share } = sample
-    if (own.inFlight === 0) own.inFlight = inFlight
     if (!limitReached || inFlight < own.inFlight * 2 || share <= own.share * 0.8) return
     own.confirmed = true
     own.inFlight = inFlight

@@ -173,6 +173,18 @@ t.test('maxInFlightPerSupplier bounds what waits as well', async (t) => {
   for (const answer of await Promise.all(calls)) t.equal(answer.status, 200)
 })
 
+t.test('a metric names the cause of a limit', async (t) => {
+  const { proxy, gauge, answerNext, send, sent } = await holding(t, { maxInFlight: 2 })
+  const call = send()
+  await sent(1)
+  answerNext()
+  await call
+  const cause = (name: string) =>
+    sample(proxy.registry, `bidweir_supplier_limit_cause{ssp="acme",cause="${name}"}`)
+  t.equal(await cause('fixed'), 1)
+  t.equal(await gauge('supplier_unloaded_late_ratio'), 0)
+})
+
 t.test('without a limit of its own a supplier starts with `firstLimit` places', async (t) => {
   const { gauge, waiting, answerNext, send, queued, sent } = await holding(t, {})
   const calls = Array.from({ length: firstLimit + 1 }, () => send())
