@@ -4,7 +4,15 @@ import type { LearnerOptions, NodeLearner } from './learner-types.ts'
 
 export { isRefit } from './learner/refit/job.ts'
 export { refit } from './learner/refit/refit.ts'
-export type { BidFacts, Decision, Learner, LearnerOptions, Policy } from './learner-types.ts'
+export type {
+  BidFacts,
+  BidFilter,
+  Decision,
+  Learner,
+  LearnerOptions,
+  Policy,
+  RecentBid,
+} from './learner-types.ts'
 
 /** `snapshot`: a state to restore. Throws `SnapshotError` if it is damaged or of another version. */
 export function createLearner(options: LearnerOptions, snapshot?: Uint8Array): NodeLearner {

@@ -82,10 +82,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
       : (await import('./events/index.ts')).openEvents({
           config: started.events.kafka,
           registry,
-          store,
-          node: modelManager.models.node,
           noticesOf: (id) => current.active.get(id ?? '')?.supplier.notices ?? 'win',
-          now,
           log,
         })
   const duplicates = createDuplicateCounts(winStore, log)
@@ -130,6 +127,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
   bindStateMetrics(registry, {
     redis,
     ledger,
+    outcomes: store.outcomes,
     lost,
     sink,
     stats: engine.stats,
@@ -206,6 +204,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
       await spoolBids(spool, bidLog, log)
       await models.close()
       await sink?.close()
+      await store.outcomes.close()
       await events?.close()
       retention.close()
       await fingerprints.close()

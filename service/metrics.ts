@@ -106,6 +106,7 @@ interface StateParts {
     shared: { isComplete: boolean }
   } | null
   ledger: { waiting: number; replaced: number }
+  outcomes: { waiting: number; counts: { recovered: number } }
   /** Parts of the database that did not complete a write, as seen last. */
   lost: () => string[]
   sink: { counts: WriteCounts } | null
@@ -175,7 +176,8 @@ export function lastLost(store: { lost(): Promise<string[]> }): () => string[] {
 }
 
 export function bindStateMetrics(registry: Registry, parts: StateParts): void {
-  const { redis, ledger, lost, sink, stats, clockAhead, differences, nodes, dayCaps } = parts
+  const { redis, ledger, outcomes, lost, sink, stats, clockAhead, differences, nodes, dayCaps } =
+    parts
   registerRows(registry, [
     gauge(
       'bidweir_store_up',
@@ -189,6 +191,16 @@ export function bindStateMetrics(registry: Registry, parts: StateParts): void {
       'bidweir_ledger_replaced_total',
       'Unattributed rows replaced because a later notice attributed the win',
       () => one(ledger.replaced),
+    ),
+    gauge(
+      'bidweir_outcomes_waiting',
+      'Wins, losses and voids in memory that the event log does not have yet; more than 20,000 wait in the database alone',
+      () => one(outcomes.waiting),
+    ),
+    counter(
+      'bidweir_outcomes_recovered_total',
+      'Notices on disk that were taught and counted after a commit without a response, or for a process that ended',
+      () => one(outcomes.counts.recovered),
     ),
     gauge(
       'bidweir_clock_offset_seconds',

@@ -103,7 +103,10 @@ const badNotices = 0.1
 const funnelRules: readonly Rule[] = [
   {
     applies: (funnel) => funnel.decided + funnel.noMacro >= fewest && macroShare(funnel) < 0.5,
-    text: (funnel) => `only ${percent(macroShare(funnel))} of the bids contain the macro`,
+    text: (funnel) =>
+      funnel.decided === 0
+        ? 'no bid contains the macro'
+        : `only ${percent(macroShare(funnel))} of the bids contain the macro`,
     fix: 'Ask the supplier to put svc_opd=${SVC_OPD_CONTEXT} into nurl, burl or adm of every bid.',
   },
   {

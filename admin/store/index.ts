@@ -2,10 +2,12 @@
 import { Kysely, sql } from 'kysely'
 import type { Log } from '../../opd/base/log.ts'
 import { oneAtATime, shareRun } from '../../opd/base/one-at-a-time.ts'
+import { isMissingPartition } from './errors.ts'
 import { day } from './hour.ts'
 import { createLedger, type Ledger } from './ledger.ts'
 import { createLosses, type LossStore } from './losses.ts'
 import { migrate } from './migrations/index.ts'
+import { Outcomes } from './outcomes.ts'
 import { sqliteDialect } from './sqlite.ts'
 import { checkSql, createIntegrity } from './sqlite-file.ts'
 import { clockOf, type Tables } from './tables.ts'
@@ -30,6 +32,8 @@ export interface Store {
   readonly clockAhead: number
   ledger: Ledger
   losses: LossStore
+  /** What follows the rows of both. */
+  outcomes: Outcomes
   postgres: boolean
   /**
    * Calls the listener within half a second when any node or command has changed the directory. If the listener
@@ -106,7 +110,31 @@ function openSqlite(path: string, { now, owns = false }: StoreOptions): Database
   }
 }
 
-async function openPostgres(url: string, { now, log }: StoreOptions): Promise<Databases> {
+/** Bytes of text of a row that is larger than that of nearly all wins. */
+const largeRow = 600
+const undone = new Error('the row was stored')
+
+/**
+ * Inserts a row into today's ledger and rolls it back. Rejects if a win could not be stored: because of a lock or a privilege,
+ * or because the disk is full, on which a database still changes the rows that it has.
+ */
+async function tryToStore(wins: Kysely<Tables>): Promise<void> {
+  const clock = clockOf(true, Date.now)
+  try {
+    await wins.transaction().execute(async (trx) => {
+      await sql`insert into ledger_days
+          (decision, event, bid_id, status, cleared, late, "over", reason, at, day)
+        select 'probe:' || gen_random_uuid(), '', '', 'probe', 0, 0, 0,
+          repeat('x', ${sql.lit(largeRow)}), ${clock}, ${clock} / ${sql.lit(day)}`.execute(trx)
+      throw undone
+    })
+  } catch (error) {
+    // The first win of a day creates its partition.
+    if (error !== undone && !isMissingPartition(error)) throw error
+  }
+}
+
+async function openPostgres(url: string, { log }: StoreOptions): Promise<Databases> {
   // not loaded where it is not used
   const { channel, listen, postgresDialect } = await import('./postgres.ts')
   const lost = (error: Error) => log.warn({ err: error.message }, 'a database connection was lost')
@@ -133,10 +161,7 @@ async function openPostgres(url: string, { now, log }: StoreOptions): Promise<Da
     },
     pings: {
       management: () => sql`update revision set n = n`.execute(db),
-      // changes no row, but needs the same locks and privileges as a win
-      wins: () =>
-        sql`update ledger_days set at = at where decision = ''
-          and (day >= ${Math.floor(now() / day)} or day = 0)`.execute(wins),
+      wins: () => tryToStore(wins),
     },
   }
 }
@@ -159,7 +184,8 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
   /** Milliseconds that the clock of PostgreSQL is ahead of this node's. */
   let ahead = 0
   const clock = () => now() + ahead
-  const ledger = createLedger(wins, postgres, observe, clock)
+  const outcomes = new Outcomes({ db: wins, postgres, now: clock, log })
+  const ledger = createLedger(wins, postgres, observe, clock, outcomes)
   const listeners: (() => Promise<void>)[] = []
   let knownRevision = -1
   let lost = false
@@ -218,7 +244,8 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
       return ahead
     },
     ledger,
-    losses: createLosses(wins),
+    losses: createLosses(wins, postgres, outcomes),
+    outcomes,
     postgres,
     onChange(listener) {
       listeners.push(listener)

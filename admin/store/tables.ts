@@ -63,11 +63,20 @@ export interface Tables {
   losses: { decision: string; at: number }
   /** What OPD took off won bids, by UTC day (its number since 1970); money in the base currency. */
   taken_off: { day: number; supplier: string; amount: number }
-  /**
-   * By node: the time before which all of its wins and losses are in the event log, and the time at which it wrote
-   * the row.
-   */
-  event_marks: { node: string; sent: number; alive: number }
+  /** What follows committed rows and has not followed yet (outcomes.ts). */
+  outcomes: {
+    batch: string
+    place: number
+    node: string
+    applied: Flag
+    at: number
+    kind: string
+    decision: string
+    event: string
+    body: string
+  }
+  /** Processes that work on the outcomes, and when they were last alive. */
+  outcome_nodes: { node: string; alive: number }
   /** Live nodes of a location, as last known. */
   nodes: { location: string; live: number }
   audit: {

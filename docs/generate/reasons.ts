@@ -54,6 +54,8 @@ const bidReasons: Readonly<Record<BidReason, string>> = {
   excluded: '`opd.exclude` or `opd.deals` excludes the bid.',
   ambiguous: 'A key that decides about the price occurs twice.',
   request: 'The bid request cannot be read.',
+  has_macro:
+    'Agent calls only: the bid contains `svc_opd=${SVC_OPD_CONTEXT}`, so it is priced where its macros are expanded.',
 }
 
 const responseReasons: Readonly<Record<ResponseReason, string>> = {

@@ -1,5 +1,5 @@
 /**
- * How many requests may be at a supplier at once (docs/architecture/decisions/0010-load-or-lateness.md).
+ * How many requests may be at a supplier at once (docs/architecture/decisions/0011-load-or-lateness.md).
  *
  * The limit is set by samples: the latency and the time-outs of 16 to 32 requests that were sent one after another. It is a
  * gradient limiter as in Netflix concurrency-limits and Envoy adaptive concurrency: the limit becomes number in flight x

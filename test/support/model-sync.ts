@@ -57,6 +57,9 @@ class Sum implements NodeLearner {
   chance() {
     return 0
   }
+  recentBids() {
+    return []
+  }
   *snapshotting(taken = () => {}): Generator<undefined, Uint8Array[]> {
     taken()
     return [this.snapshot()]

@@ -3,7 +3,6 @@ import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { closeSync, openSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
-import { connect } from 'node:net'
 import { join } from 'node:path'
 import * as zlib from 'node:zlib'
 import t from 'tap'
@@ -14,6 +13,7 @@ import { newFolder } from '../../support/process.ts'
 import { sample, startProxy } from '../../support/proxy.ts'
 import { post, raw } from '../../support/raw.ts'
 import { answerText, rawSupplier } from '../../support/supplier.ts'
+import { callTo } from '../../support/transport.ts'
 import { until } from '../../support/until.ts'
 
 const KiB = 1024
@@ -216,7 +216,7 @@ t.test('a gzip request counts as held as it came and as it is decoded', async (t
     [900 * KiB, 0],
   ] as const) {
     const body = zlib.gzipSync(request(length))
-    const caller = connect(proxy.port, '127.0.0.1')
+    const caller = callTo(proxy.port)
     caller.write(post('/bid/acme', body, gzip))
     const before = silent.requests.length
     await until(() => silent.requests.length > before)

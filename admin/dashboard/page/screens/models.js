@@ -5,6 +5,7 @@ import { changeIfSame } from '../changes.js'
 import { Level, loaded, number, Term, table, text, useRead } from '../components.js'
 import { time, whole } from '../format.js'
 import { Pick } from '../forms.js'
+import { glossary } from '../glossary.js'
 import { html } from '../html.js'
 import { call } from '../session.js'
 import { may, seesAll, supplierOptions } from '../state.js'
@@ -82,8 +83,8 @@ export function Models() {
     ${loaded(
       models,
       ({ frozen, models: all, resets, snapshots }) => html`
-      <section class="sheet"><div class="row"><h2>Learning</h2>
-          <${Level} level=${frozen ? 'warn' : 'ok'} label=${frozen ? 'frozen' : 'learning'} /><${Term} name="Freeze" />
+      <section class="sheet"><div class="row"><h2><${Term} name="Learning" text=${glossary['Freeze']} /></h2>
+          <${Level} level=${frozen ? 'warn' : 'ok'} label=${frozen ? 'frozen' : 'learning'} />
           ${steers && html`<button type="button" onClick=${() => askFreeze(frozen)}>${frozen ? 'Unfreeze the models' : 'Freeze the models'}</button>`}</div>
         <ul>${all.map(
           ({ mode, epoch, rolled_back_at }) =>

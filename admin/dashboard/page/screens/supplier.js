@@ -1,7 +1,7 @@
 /** One supplier: state, history, publishers and domains, switches, settings. */
 
 import { Figure } from '../components.js'
-import { duration, money, percent, plain, rate, whole } from '../format.js'
+import { absent, duration, money, percent, plain, rate, whole } from '../format.js'
 import { html } from '../html.js'
 import { route } from '../route.js'
 import { currency, integration, live, seesAll } from '../state.js'
@@ -76,9 +76,9 @@ export function Supplier() {
         <${Figure} name="Requests / s" value=${own.total === 0 ? '0' : rate(own.rate)} note=${live.value?.scope} />
         <${Figure} name="No bid" value=${share('no_bid')} />
         <${Figure} name="Failed" value=${percent(failedShare([own]))}
-          note=${`${share('timeout')} time-outs, ${share('upstream_error')} errors`} />
+          note=${own.sent > 0 && `${share('timeout')} time-outs, ${share('upstream_error')} errors`} />
         <${Figure} name="Refused" value=${percent(refusedShare([own]))} note=${refusals(own)} />
-        <${Figure} name="p50 / p99" value=${`${duration(own.p50)} / ${duration(own.p99)}`} />
+        <${Figure} name="p50 / p99" value=${own.p50 === null ? absent : `${duration(own.p50)} / ${duration(own.p99)}`} />
         <${KeptFigure} name="Kept wins" of=${own} what="kept" />
         <${KeptFigure} name="Kept spend" of=${own} what="keptSpend" />
         <${Figure} name="Uplift" value=${money(uplift?.at, currency.value)}
