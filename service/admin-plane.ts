@@ -207,6 +207,7 @@ export async function openAdminPlane(
         account,
         configuration: () => shownConfig(current.config),
         activeOpd: (id) => activeOpd(engine.integration(id)),
+        chance: (mode, facts, price) => modelManager.of(mode).winChance(facts, price),
         recentBids: (mode, filter, most) => modelManager.of(mode).recentBids(filter, most),
         users: auth.realm === null ? null : { store, now },
       }),
