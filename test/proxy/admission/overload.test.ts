@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import { firstLimit } from '../../../proxy/admission/limiter.ts'
 import { proxySchema, routeSchema } from '../../../proxy/config.ts'
 import { sample, startProxy } from '../../support/proxy.ts'
+import { source } from '../../support/random.ts'
 import { post, raw } from '../../support/raw.ts'
 import { outcome } from '../../support/scripted-supplier.ts'
 import { httpSupplier } from '../../support/supplier.ts'
@@ -196,3 +197,32 @@ t.test('without a limit of its own a supplier starts with `firstLimit` places', 
   for (const _answer of [...waiting]) answerNext()
   for (const answer of await Promise.all(calls)) t.equal(answer.status, 200)
 })
+
+t.test(
+  'a supplier that does not answer half of its requests is still sent the others',
+  async (t) => {
+    const supplier = await httpSupplier(({ headers }, response) => {
+      if (headers['x-late'] === '0') setTimeout(() => response.end('{}'), 200)
+    })
+    const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '600ms' } })
+    t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+    const random = source(1)
+    // The first half is the time that the limiter has to find out.
+    const [learning, measured] = [600, 600]
+    let [begun, possible, refused] = [0, 0, 0]
+    const caller = async () => {
+      while (begun < learning + measured) {
+        const counts = begun++ >= learning
+        const late = random() < 0.5 ? '1' : '0'
+        const { headers } = await raw(proxy.port, post('/bid/acme', '{}', `x-late: ${late}\r\n`))
+        const isRefused = headers['x-bidweir-reason'] === 'overload'
+        if (counts && late === '0') possible++
+        if (counts && late === '0' && isRefused) refused++
+        // The rate is that of callers who do not repeat a refused request at once.
+        if (isRefused) await new Promise((resolve) => setTimeout(resolve, 400))
+      }
+    }
+    await Promise.all(Array.from({ length: 40 }, caller))
+    t.ok(refused < possible * 0.4, `${refused} of ${possible} refused`)
+  },
+)
