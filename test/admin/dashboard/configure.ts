@@ -105,6 +105,19 @@ export async function configuring(t: Test, world: ConsoleInBrowser) {
     t.notOk('timeout' in (await stored()))
   })
 
+  t.test('a supplier that is deleted leaves the list', async (t) => {
+    const { version } = await stored()
+    const deleted = await fetch(`${base}/api/svc/suppliers/delta/`, {
+      method: 'DELETE',
+      headers: {
+        authorization: `Bearer ${await world.logIn('op', 'secret-1')}`,
+        'if-match': `"${version}"`,
+      },
+    })
+    t.equal(deleted.status, 204)
+    await page.getByRole('heading', { name: 'No such supplier' }).waitFor()
+  })
+
   t.test('without the role operator there is no form', async (t) => {
     await logIn(page, base, 'ann')
     await show(page, base, 'supplier/acme', 'Acme')

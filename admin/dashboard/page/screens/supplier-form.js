@@ -180,7 +180,7 @@ function Form({ value, etag, again }) {
       ([key, label]) =>
         html`<label key=${key}>${label} <input class="short" name=${key} type="number" min="0" step="any" defaultValue=${opd.caps?.[key] ?? ''} placeholder="no cap" /></label>`,
     )}
-    <p class="fault" role="alert">${fault}</p>
+    ${fault !== '' && html`<p class="fault" role="alert">${fault}</p>`}
     <div class="row"><button type="submit" class="primary">Show the difference</button></div>
   </form>`
 }
@@ -204,7 +204,7 @@ function Versions({ id, versions, now, again }) {
       setFault(/** @type {Error} */ (error).message)
     }
   }
-  return html`<h3>Versions</h3><p class="fault" role="alert">${fault}</p>
+  return html`<h3>Versions</h3>${fault !== '' && html`<p class="fault" role="alert">${fault}</p>`}
     <ul class="lines">${versions.map(
       ({ version, at, who, supplier, difference }) =>
         html`<li key=${version}><span><strong>${version}</strong> <small>${who}, ${time(at)}: ${difference.map(differenceLine).join('; ')}</small></span>
@@ -280,7 +280,7 @@ export function NewSupplier() {
       <label>Account whose users see it <input name="account" maxlength="255" placeholder="account * only" /></label>
       <label>Endpoints, one a line <textarea name="endpoints" rows="3" required></textarea></label>
       <label>Timeout <input class="short" name="timeout" placeholder="120ms" /></label>
-      <p class="fault" role="alert">${fault}</p>
+      ${fault !== '' && html`<p class="fault" role="alert">${fault}</p>`}
       <div class="row"><button type="submit">Show the difference</button></div>
     </form></details>`
 }
