@@ -21,7 +21,7 @@ export async function configuring(t: Test, world: ConsoleInBrowser) {
   await logIn(page, base, 'op')
 
   t.test('a supplier is added, after its difference was shown', async (t) => {
-    await show(page, base, 'suppliers', 'Suppliers')
+    await show(page, base, 'configuration', 'Configuration')
     await page.getByText('Add a supplier').click()
     await page.getByLabel(/^Id,/).fill('delta')
     await page.getByLabel(/^Account whose/).fill('acme-media')

@@ -7,7 +7,6 @@ import { html } from '../html.js'
 import { currency, live, may, seesAll, shownNode, today } from '../state.js'
 import { HoldButton } from './holds.js'
 import { failedShare, Health, knownKept, refusedShare, shareOf } from './supplier-common.js'
-import { NewSupplier } from './supplier-form.js'
 
 /** @import { LiveIntegration } from '../../../fleet/live-schema.ts' */
 /** @import { Column } from '../components.js' */
@@ -202,7 +201,7 @@ export function Suppliers() {
     </div>
     ${
       now.integrations.length === 0
-        ? html`<p class="box">No supplier belongs to the account ${now.caller.account}. Suppliers are in the configuration file, or added here by an operator of account *; each names its account.</p>`
+        ? html`<p class="box">No supplier belongs to the account ${now.caller.account}. Suppliers are in the configuration file, or added on the screen Configuration by an operator of account *; each names its account.</p>`
         : rows.length === 0
           ? html`<p class="box">No supplier ${level.value === '' ? '' : `with the state ${levels[level.value]} `}matches${sought === '' ? '' : ` “${search}”`}.</p>`
           : table({
@@ -220,6 +219,5 @@ export function Suppliers() {
       html`<p class="soft"><${Term} name="Notices" /> without a supplier: ${unplaced
         .map(([status, count]) => `${whole(count)} ${status}`)
         .join(', ')}. Rejected ones carry no valid credential or price.</p>`
-    }
-    <${NewSupplier} />`
+    }`
 }
