@@ -186,10 +186,12 @@ export class NoticeDelays {
   /** The share of notices that have arrived by an age. */
   share(age: number): number {
     if (!(age > 0) || this.unknown) return 0
-    const bin = binOf(age)
-    const [from, to] = [this.sums[bin]!, this.sums[bin + 1]!]
-    if (bin === 0) return (to * age) / first
-    return from + (to - from) * Math.min(1, Math.log(age / edges[bin]!) / Math.log(ratio))
+    return arrivedBy(this.sums, age)
+  }
+
+  /** The share of notices that have arrived by the start of each bin, and at last. */
+  get shares(): Float32Array {
+    return Float32Array.from(this.sums)
   }
 
   /** The age at which an exposure is examined that is due at `age`, and `old` now. Beyond the ages that are known it is earlier. */
@@ -224,4 +226,12 @@ export class NoticeDelays {
     this.total = this.own = this.wins.reduce((sum, count) => sum + count, 0)
     this.renew()
   }
+}
+
+/** The share of notices that have arrived by an age. `sums`: the shares by the start of each bin, and at last. */
+export function arrivedBy(sums: Float64Array | Float32Array, age: number): number {
+  const bin = binOf(age)
+  const [from, to] = [sums[bin]!, sums[bin + 1]!]
+  if (bin === 0) return (to * age) / first
+  return from + (to - from) * Math.min(1, Math.log(age / edges[bin]!) * perLn)
 }

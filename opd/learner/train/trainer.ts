@@ -192,7 +192,7 @@ export class Trainer {
   }
 
   refitJob(now: number, before: Uint8Array): Uint8Array | null {
-    return this.schedule.job(this.rows, now, this.delays.noticeTimeout, before)
+    return this.schedule.job(this.rows, now, this.delays.shares, before)
   }
 
   /** Settles an exposure that is due: it trains as lost. Returns 0, or the time at which it is examined again. */
