@@ -1,6 +1,6 @@
 import * as z from 'zod'
-import { redisAddress } from '../opd/shared/redis-address.ts'
-import { hostPort } from '../opd/shared/units.ts'
+import { redisAddress } from '../opd/base/redis-address.ts'
+import { hostPort } from '../opd/base/units.ts'
 import { maxPassword, minPassword } from './auth/passwords.ts'
 
 const address = hostPort('127.0.0.1:8081')
@@ -67,7 +67,7 @@ export const adminSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe(
-      'URL at which clients reach the admin listener. null: taken from the Host header, or from X-Forwarded-* of a trusted proxy.',
+      'URL at which clients reach the admin listener. null: taken from Host and X-Forwarded-* of a trusted proxy; for direct callers the address of the listener.',
     ),
   impressions: z
     .strictObject({

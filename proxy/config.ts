@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import { createSecureContext } from 'node:tls'
 import * as z from 'zod'
-import { autoSize, duration, hostPort, size } from '../opd/shared/units.ts'
+import { autoSize, duration, hostPort, size } from '../opd/base/units.ts'
 
 const cidr = z.string().refine((text) => {
   // As strict as BlockList, which throws: `10/8` and `010.0.0.1` mean different things to different readers.

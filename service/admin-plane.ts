@@ -1,23 +1,26 @@
 /** Composes the admin listener: authentication, and the plugin of each path. */
 import { bearer } from '../admin/auth/bearer.ts'
 import { createAuth } from '../admin/auth/index.ts'
-import type { Role } from '../admin/auth/roles.ts'
 import { consoleCalls } from '../admin/console/route.ts'
 import { dashboard } from '../admin/dashboard/route.ts'
 import { createKeptSums } from '../admin/fleet/kept-sums.ts'
 import type { LiveDeps } from '../admin/fleet/live.ts'
 import { createFleet } from '../admin/fleet/nodes.ts'
 import { alive, health } from '../admin/http/health.ts'
+import type { Role } from '../admin/http/roles.ts'
 import { createAdmin } from '../admin/http/server.ts'
 import { ImpressionCounters } from '../admin/impressions/counters.ts'
+import { type NoticeDeps, Notices } from '../admin/impressions/process.ts'
+import { Reconciler } from '../admin/impressions/reconciler.ts'
 import { impressions } from '../admin/impressions/route.ts'
 import { management } from '../admin/management/route.ts'
-import { authMetrics, opdMetrics } from '../admin/metrics/registry.ts'
+import { authMetrics, opdMetrics, reconcilerMetrics } from '../admin/metrics/registry.ts'
 import { decisions } from '../admin/prices/decisions.ts'
 import { standalone } from '../admin/prices/standalone.ts'
 import { reporting } from '../admin/reports/route.ts'
-import type { Log } from '../opd/shared/log.ts'
-import { metricsOf } from '../opd/shared/metrics.ts'
+import { unattributedWins } from '../admin/store/unattributed.ts'
+import type { Log } from '../opd/base/log.ts'
+import { metricsOf } from '../opd/base/metrics.ts'
 import { snapshotCatalog } from '../opd/state/snapshot-catalog.ts'
 import type { ConfigRef } from './bid-path.ts'
 import { shownConfig } from './config/hidden.ts'
@@ -70,24 +73,28 @@ export async function openAdminPlane(
   const { location } = current.config
   const { pool } = components
   const figures = createNodeFigures({
+    node: components.node,
     proxy,
     stats: engine.stats,
     counters,
     location,
     now,
     others: () => pool?.loads() ?? [],
+    attributionWindow: () => current.config.opd.attributionWindow,
     problems: createNodeProblems({
       redis: components.redis,
       lost: components.lost,
       reload: meters.reloads.state,
       ratesStale: () => ratesAge(current.config, Date.now())?.stale ?? false,
+      clockAhead: () => store.clockAhead,
+      differences: () => components.fingerprints.differences,
       draining: () => meters.life.draining,
     }),
   })
   const kept = createKeptSums({ store, stats: engine.stats, now, log })
   const allNodes = createFleet({
     store,
-    node: figures.node,
+    node: components.node,
     own: figures.read,
     now: store.clock,
     log,
@@ -106,11 +113,9 @@ export async function openAdminPlane(
     }),
   })
   authMetrics(registry, auth.failures)
-  const notices = impressions({
+  const noticeDeps: NoticeDeps = {
     engine,
     ledger: store.ledger,
-    losses: store.losses,
-    encodedPrices: encodedPricesIn(current),
     auth: current.config.admin.impressions.auth,
     contextTtl: () => current.config.opd.contextTtl,
     integration: (id) => engine.integration(id),
@@ -120,6 +125,18 @@ export async function openAdminPlane(
     counters,
     onDuplicate: duplicates.count,
     onWin: events?.won,
+  }
+  const processed = new Notices(noticeDeps)
+  const reconciler = new Reconciler({
+    ...{ notices: processed, wins: unattributedWins(store), engine, now, log },
+    contextTtl: noticeDeps.contextTtl,
+  })
+  reconcilerMetrics(registry, reconciler.counts)
+  const notices = impressions({
+    ...noticeDeps,
+    notices: processed,
+    losses: store.losses,
+    encodedPrices: encodedPricesIn(current),
     onLoss: events?.lost,
     verifier: auth.verifier,
     log,
@@ -136,6 +153,10 @@ export async function openAdminPlane(
     holds: () => directory.snapshot().holds,
     currency: () => current.config.currency.base,
     opd: (id) => opdState(engine.integration(id)),
+    inactive: (id) =>
+      [...(directory.snapshot().suppliers.get(id)?.datacenters ?? [])].flatMap(
+        ([location, { active }]) => (active ? [] : [location]),
+      ),
     now,
   }
   const flush = async () => {
@@ -178,7 +199,7 @@ export async function openAdminPlane(
         account,
         configuration: () => shownConfig(current.config),
         activeOpd: (id) => activeOpd(engine.integration(id)),
-        chance: (mode, facts, price) => modelManager.of(mode).winChance(facts, price),
+        recentBids: (mode, filter, most) => modelManager.of(mode).recentBids(filter, most),
         users: auth.realm === null ? null : { store, now },
       }),
       reporting({
@@ -216,6 +237,7 @@ export async function openAdminPlane(
     },
     async close() {
       figures.close()
+      reconciler.close()
       await Promise.all([admin.close(), noticesListener?.close(), allNodes.close()])
     },
     /** Frees issuers and tokens. Call it after the last request. */

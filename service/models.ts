@@ -2,17 +2,17 @@
 import { join } from 'node:path'
 import type { Registry } from 'prom-client'
 import type { Store } from '../admin/store/index.ts'
-import { modelBusOf } from '../admin/store/model-bus.ts'
 import { modelControlSource } from '../admin/store/model-control.ts'
 import { nodeCountsOf } from '../admin/store/node-counts.ts'
-import { type Mode, modes } from '../opd/pricing/arms.ts'
-import type { Log } from '../opd/shared/log.ts'
-import { byLabel, byName, counter, gauge, one, registerRows } from '../opd/shared/metrics.ts'
-import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
+import type { Log } from '../opd/base/log.ts'
+import { byLabel, byName, counter, gauge, one, registerRows } from '../opd/base/metrics.ts'
+import { oneAtATime } from '../opd/base/one-at-a-time.ts'
+import { type Mode, modes } from '../opd/shared/arms.ts'
 import { localModels } from '../opd/state/local-models.ts'
 import { createModelManager, type ModelManager } from '../opd/state/model-manager.ts'
 import { createModelSync, type ModelSync } from '../opd/state/model-sync.ts'
 import { type RelayedModels, relayedModels } from '../opd/state/relayed-models.ts'
+import type { HeldDecisions } from '../opd/state/shared-bid-log.ts'
 import type { ModelBus } from '../opd/state/shared-model.ts'
 import { localTokens } from '../opd/state/tokens.ts'
 import type { ConfigRef } from './bid-path.ts'
@@ -27,6 +27,8 @@ interface ModelParts {
   registry: Registry
   /** Processes of this node. */
   processes: number
+  /** The decisions that this node holds. */
+  held: HeldDecisions
   now: () => number
   log: Log
   /** The models have executed a command of the store. */
@@ -77,6 +79,7 @@ export async function openModels(parts: ModelParts) {
           url: started.store.redis,
           location: started.location,
           bidTtl: () => sharedBidTtl(current.config),
+          held: parts.held,
           log,
           nodes,
           onNodes(alive) {
@@ -89,9 +92,7 @@ export async function openModels(parts: ModelParts) {
               )
           },
         })
-  // A SQLite file has one node.
-  const shared = redis ?? (store.postgres ? modelBusOf(store.db) : null)
-  const buses = modelBuses(modelManager, processes, shared, now())
+  const buses = modelBuses(modelManager, processes, redis, now())
   const modelSync =
     buses === null
       ? null

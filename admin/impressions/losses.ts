@@ -1,5 +1,5 @@
 /** One loss notice: find ▸ record ▸ train. It resolves when the loss is on disk. */
-import { type Caller, seesSupplier } from '../auth/roles.ts'
+import { type Caller, seesSupplier } from '../http/roles.ts'
 import { clockSlack } from '../store/ledger-input.ts'
 import type { LossStore } from '../store/losses.ts'
 import { eventsOf, ledgerBidId } from './ledger-row.ts'

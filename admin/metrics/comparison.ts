@@ -1,7 +1,8 @@
 /** The sums of optimized bids and of the holdout, which are compared, and their metrics. */
-import type { ArmSums, EngineStats, ModeStats } from '../../opd/engine/stats.ts'
-import { modes } from '../../opd/pricing/arms.ts'
-import { counter, FoldedSum, type Labels, type MetricRow } from '../../opd/shared/metrics.ts'
+
+import { counter, FoldedSum, type Labels, type MetricRow } from '../../opd/base/metrics.ts'
+import type { ArmSums, EngineStats, ModeStats } from '../../opd/pricing/stats.ts'
+import { modes } from '../../opd/shared/arms.ts'
 
 export const comparedArms = ['optimised', 'holdout'] as const
 export type ArmPair = Record<(typeof comparedArms)[number], ArmSums>

@@ -1,9 +1,8 @@
 /** `GET /api/svc/decisions/`: explains the price of one bid, by its context or its bid id (CONTRACT 11). */
 import type { FastifyPluginAsync } from 'fastify'
 import * as z from 'zod'
-import type { DecisionRecord, Engine } from '../../opd/engine/types.ts'
-import { type Arm, armRules, arms, type Guard, guards, modes } from '../../opd/pricing/arms.ts'
-import { type AccountOf, seesSupplier } from '../auth/roles.ts'
+import { type Arm, armRules, arms, type Guard, guards, modes } from '../../opd/shared/arms.ts'
+import type { DecisionRecord, Engine } from '../../opd/types.ts'
 import {
   type Authenticate,
   addRoute,
@@ -13,6 +12,7 @@ import {
   type Route,
 } from '../http/call.ts'
 import { Problem } from '../http/problem.ts'
+import { type AccountOf, seesSupplier } from '../http/roles.ts'
 
 export interface DecisionsDeps {
   engine: Engine
@@ -102,7 +102,8 @@ const reasons: Readonly<Record<Arm, string>> = {
   hold: 'an operator holds the integration',
   test: 'the request was a test: it counts no money and trains no model',
   no_rate: 'the currency has no exchange rate',
-  floor: 'in_ba is not above the floor',
+  floor: 'in_ba is not above the floor, so there is no room for a lower price',
+  below_floor: 'the price is below the floor: the bid cannot win at any price that may be sent',
   outside: 'the auction is outside the share that OPD prices',
   capped: 'OPD has taken off the most that is allowed on one day',
   fixed: 'OPD may not change this bid',

@@ -43,6 +43,7 @@ export interface SameWin {
 
 /** A row to insert, and the rows with its bid id that are the same win (`SameWin`). */
 export interface NewRow extends LedgerRow {
+  notice: string | null
   /** Selects the partition in PostgreSQL. */
   day: number
   /** `SameWin.since`; null: no other rows are searched. */
@@ -75,6 +76,7 @@ const columns = {
   reason: 'text',
   decided_at: 'bigint',
   at: 'bigint',
+  notice: 'text',
 } as const satisfies Record<keyof LedgerRow, string>
 export const stored = Object.keys(columns) as (keyof LedgerRow)[]
 export const newRowTypes: Record<keyof NewRow, string> = {

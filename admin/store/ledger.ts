@@ -35,6 +35,7 @@ const bidKeyOf = ({ bid_id, event }: { bid_id: string; event: string }) => `${ev
 function newRow(row: LedgerRow, same: SameWin | undefined): NewRow {
   return {
     ...row,
+    notice: row.notice ?? null,
     // the database returns well-formed text, which is compared with this key
     decision: row.decision.toWellFormed(),
     day: dayOfRow(row),

@@ -1,14 +1,15 @@
 /** Every reason and status that bidweir counts or sends. A new one does not compile until it has its sentence here. */
 import type { Status } from '../../admin/impressions/counters.ts'
-import type { ContextState } from '../../opd/engine/types.ts'
-import type { Arm, Guard } from '../../opd/pricing/arms.ts'
-import type { BidReason, ResponseReason } from '../../opd/pricing/types.ts'
+import type { Arm, Guard } from '../../opd/shared/arms.ts'
+import type { BidReason, ResponseReason } from '../../opd/shared/reasons.ts'
+import type { ContextState } from '../../opd/types.ts'
 import type { NoBid } from '../../proxy/exchange/reply.ts'
 import type { RequestOutcome } from '../../proxy/metrics.ts'
 import { code, page, table } from './markdown.ts'
 
 const noBids: Readonly<Record<NoBid, string>> = {
-  inactive: 'The data center of this node, or every seat of the response, is inactive.',
+  inactive:
+    'The data center of this node, every seat of the supplier, or every seat of the response is inactive.',
   qps: 'The data center is over its allotment of queries per second.',
   unreadable:
     'The supplier has an inactive seat, and its response cannot be read to remove that seat.',
@@ -32,7 +33,9 @@ const arms: Readonly<Record<Exclude<Arm, 'fixed'>, string>> = {
   hold: "An operator's hold is active: factor 1.",
   test: 'The bid request is a test: factor 1, no money, no training.',
   no_rate: 'There is no exchange rate for the currency of the bid: factor 1.',
-  floor: 'The floor leaves no room below the inbound price: factor 1.',
+  floor:
+    'The price, less the client fee, is at the floor, which leaves no room below it: factor 1.',
+  below_floor: 'The price is below the floor, so the bid cannot win: factor 1.',
   outside: 'The auction is outside of the share that OPD may price: factor 1.',
   capped: 'OPD has taken off `opd.caps.perDay` on this day: factor 1.',
 }
@@ -57,7 +60,8 @@ const responseReasons: Readonly<Record<ResponseReason, string>> = {
   invalid_config: 'The `opd` block of the integration has faults.',
   malformed: 'The response is not JSON.',
   too_large: 'The response is longer than `proxy.maxRewriteBytes`.',
-  encoding: 'The content coding is unknown, or the body does not decode.',
+  encoding:
+    'The content coding is unknown, or the body does not decode, or bytes follow the encoded body.',
   content_type: 'The content type is not JSON.',
   charset: 'The character set is not UTF-8.',
   no_transform: '`Cache-Control: no-transform` forbids a change.',

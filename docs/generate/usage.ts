@@ -95,6 +95,7 @@ const underKey = (key: string, parent: string) =>
 function reloadOf(key: string): string {
   const row = restartKeys.find((each) => underKey(key, each.key))
   if (row === undefined) return 'reload'
+  if (key === row.firstStart) return 'first start'
   if (row.compare === 'value') return 'restart'
   return key === row.key ? 'reload; restart to add or remove it' : 'reload'
 }

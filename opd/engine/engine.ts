@@ -1,21 +1,19 @@
 /** The engine: binds integrations at configuration, rewrites bid responses, attributes win notices, trains the model. */
 
 import { hkdfSync } from 'node:crypto'
+import type { Log } from '../base/log.ts'
 import type { Integration } from '../config.ts'
 import type { BidLog, DecisionObserver, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
 import { createContextCodec, Nonces } from '../pricing/context.ts'
+import { DayReductions } from '../pricing/day-reductions.ts'
 import { ExposureSampler } from '../pricing/exposures.ts'
 import { createPricing } from '../pricing/pricing.ts'
-import type { BidReason, PriceBid } from '../pricing/types.ts'
+import { EngineStats, type ModeStats, type SupplierStats } from '../pricing/stats.ts'
 import { rewriteInSlices as rewriteBody, unmodified } from '../rewrite/rewrite.ts'
-import type { Log } from '../shared/log.ts'
+import { createFaultLog } from '../shared/fault-log.ts'
 import { rateOf } from '../shared/rates.ts'
+import type { BidReason, PriceBid } from '../shared/reasons.ts'
 import { standalone } from '../standalone/standalone.ts'
-import { createAttribution } from './attribution.ts'
-import { DayReductions } from './day-reductions.ts'
-import { createFaultLog } from './fault-log.ts'
-import { createOutcomes } from './outcomes.ts'
-import { EngineStats, type ModeStats, type SupplierStats } from './stats.ts'
 import type {
   Engine,
   EngineConfig,
@@ -25,7 +23,9 @@ import type {
   RewrittenResponse,
   StandaloneEntry,
   StandaloneResult,
-} from './types.ts'
+} from '../types.ts'
+import { createAttribution } from './attribution.ts'
+import { createOutcomes } from './outcomes.ts'
 
 interface EngineDeps {
   learners: Learners
@@ -68,6 +68,9 @@ interface Bound {
 }
 
 const noHandlers: BidHandlers = { price: null }
+
+/** A response without this key contains no bid. Most bids have it near their beginning, so the search is short. */
+const priceKey = Buffer.from('"price"')
 
 export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEngine {
   const { now } = deps
@@ -141,8 +144,11 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
         const unreadable = inactiveSeats.size > 0
         slice = { done: true, value: { ...unmodified(body, 'malformed'), unreadable } }
       }
-      if (slice.done && slice.value.reason !== null)
-        target?.stats.countUnmodified(slice.value.reason)
+      if (slice.done && slice.value.reason !== null && target !== undefined) {
+        const { reason } = slice.value
+        target.stats.countUnmodified(reason)
+        if (reason === 'no_macro' && body.includes(priceKey)) target.stats.bidsWithoutMacro++
+      }
       return slice
     }
     return { next }

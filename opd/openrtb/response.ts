@@ -1,6 +1,5 @@
 /** Reads a BidResponse: byte ranges of its bids, and the values that eligibility depends on. Nothing else is copied. */
 import { detach, KeyTable, type Read, type Scanner } from '../json/scanner.ts'
-import type { MacroSpan, Macros } from '../rewrite/macros.ts'
 import { type Bid, BidTerms, bidMembers } from './bid.ts'
 import { currencyOf } from './readers.ts'
 
@@ -8,6 +7,20 @@ import { currencyOf } from './readers.ts'
 interface Span {
   start: number
   end: number
+}
+
+/** A string in the body: its bytes, quotes included. `end` is exclusive. */
+export interface MacroSpan extends Span {
+  /** Index of the first macro of the body at or after the start of the string. */
+  first: number
+}
+
+/** Finds the OPD macros in the strings of a body. */
+export interface MacroFinder {
+  /** A string of the body. It is called with the strings in their order in the body. */
+  span(start: number, end: number): MacroSpan
+  /** Whether the string contains `svc_opd=${SVC_OPD_CONTEXT}`. */
+  hasContext(span: MacroSpan): boolean
 }
 
 /** One bid. A macro field is null if it is not a string (`adm` may be an object), or if no bid is priced. */
@@ -83,10 +96,10 @@ export class ResponseSpans {
   repeatedSeatbid = false
   /** Number of bids. Beyond `maxBids` no bid is read. */
   bids = 0
-  readonly macros: Macros | null
+  readonly macros: MacroFinder | null
 
   /** Without `macros`, `hasMacro` of every bid is false. */
-  constructor(isObject: boolean, macros: Macros | null) {
+  constructor(isObject: boolean, macros: MacroFinder | null) {
     this.isWellFormed = isObject
     this.macros = macros
   }
@@ -185,7 +198,10 @@ const responseKeys = new KeyTable<ResponseSpans>(
 )
 
 /** A response that is not an object has no bids. */
-export function readBidResponse(scan: Scanner, macros: Macros | null): ResponseSpans | 'too_large' {
+export function readBidResponse(
+  scan: Scanner,
+  macros: MacroFinder | null,
+): ResponseSpans | 'too_large' {
   const response = new ResponseSpans(scan.isObject, macros)
   scan.object(responseKeys, response)
   return response.bids > maxBids ? 'too_large' : response

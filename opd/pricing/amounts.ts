@@ -12,7 +12,7 @@ import {
   plain,
   shortMicros,
   times,
-} from '../shared/decimal.ts'
+} from '../base/decimal.ts'
 
 /** The amounts of one bid, before a factor is chosen. */
 export interface Amounts {
@@ -23,6 +23,8 @@ export interface Amounts {
   priceText: string
   /** in_ba is not above the floor, so the price stays unchanged. */
   atFloor: boolean
+  /** The price itself, before the client fee, is below the floor: the bid cannot win. */
+  belowFloor: boolean
   /** Whether in_ba is below the price. */
   fee: boolean
   /** Millionths of in_ba if they are exact and a safe integer, else -1. */
@@ -65,6 +67,7 @@ export function amounts(
         in: price,
         priceText,
         atFloor: isRounded ? micros < least : micros <= least,
+        belowFloor: micros < least,
         fee: false,
         micros,
         floorMicros: least,
@@ -82,6 +85,7 @@ export function amounts(
     in: keptShare === null ? price : Number(inText),
     priceText: text,
     atFloor: compare(inExact, floorExact) <= 0,
+    belowFloor: compare(whole, floorExact) < 0,
     fee: keptShare !== null,
     micros: -1,
     floorMicros: -1,

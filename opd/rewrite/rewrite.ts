@@ -3,14 +3,14 @@
  * changes, it returns the Buffer that it was given.
  */
 import type { Integration, OpdConfig } from '../config.ts'
-import type { Pause, ResponseToRewrite, RewrittenResponse } from '../engine/types.ts'
 import { type Body, createScanner } from '../json/scanner.ts'
 import { checkEligibility, type Rules } from '../openrtb/eligibility.ts'
 import type { RequestFacts } from '../openrtb/facts.ts'
 import { readRequest } from '../openrtb/request.ts'
 import { type BidSpans, readBidResponse, type SeatSpans } from '../openrtb/response.ts'
-import type { BidReason, PriceBid, ResponseReason } from '../pricing/types.ts'
 import type { Rates } from '../shared/rates.ts'
+import type { BidReason, PriceBid, ResponseReason } from '../shared/reasons.ts'
+import type { Pause, ResponseToRewrite, RewrittenResponse } from '../types.ts'
 import { Macros } from './macros.ts'
 import { removeSeats } from './seats.ts'
 import { Splices } from './splice.ts'

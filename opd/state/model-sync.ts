@@ -3,10 +3,11 @@
  * the deltas of all nodes, each of them once by its envelope, and shares its model. The others take its curve, so the data that
  * all nodes read grows in proportion to their number. A delta that cannot be sent is sent later.
  */
-import { type Mode, modes } from '../pricing/arms.ts'
-import { atMost } from '../shared/at-most.ts'
-import type { Log } from '../shared/log.ts'
-import { shareRun } from '../shared/one-at-a-time.ts'
+
+import { atMost } from '../base/at-most.ts'
+import type { Log } from '../base/log.ts'
+import { shareRun } from '../base/one-at-a-time.ts'
+import { type Mode, modes } from '../shared/arms.ts'
 import { decodeEnvelope, encodeEnvelope } from './envelope.ts'
 import type { ModelManager } from './model-manager.ts'
 import { SharedCurve } from './shared-curve.ts'
@@ -139,7 +140,7 @@ export function createModelSync(options: {
       for (const mode of modes) complete = (await synchronize(mode)) && complete
       joined ||= complete
     } catch (error) {
-      // Redis and the store log a lost connection themselves. The next round sends what is left.
+      // Redis logs a lost connection itself. The next round sends what is left.
       log.info({ err: (error as Error).message }, 'models were not synchronized')
       // A node that is alone goes on with its own model.
       for (const mode of modes) models.of(mode).refits = !serves

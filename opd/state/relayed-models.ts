@@ -1,10 +1,11 @@
 /**
  * Model updates of a node with several processes, and of the other nodes: the processes publish theirs in the memory of the
- * first (local-models.ts), and the first relays between that and the store of all nodes (Redis or PostgreSQL). While that
- * is away, the first leads the processes of this node.
+ * first (local-models.ts), and the first relays between that and the store of all nodes (Redis). While that is away, the first
+ * leads the processes of this node.
  */
-import { type Mode, modes } from '../pricing/arms.ts'
-import { oneAtATime } from '../shared/one-at-a-time.ts'
+
+import { oneAtATime } from '../base/one-at-a-time.ts'
+import { type Mode, modes } from '../shared/arms.ts'
 import type { ModelBus, SharedModelHead } from './shared-model.ts'
 
 /** Deltas that wait for the store. Beyond it the oldest is dropped: the other nodes take the shared model instead. */
@@ -103,7 +104,7 @@ export function relayedModels(local: ModelBus, shared: ModelBus): RelayedModels 
       },
       async look(mode, ...rest) {
         if (!isCurve(mode)) isAway = false
-        // Redis and the store log a lost connection themselves.
+        // Redis logs a lost connection itself.
         const seen = isAway ? null : await lookAt(mode, ...rest).catch(() => null)
         isAway = seen === null
         return seen ?? { ...(await local.look(mode, ...rest)), alone: true }

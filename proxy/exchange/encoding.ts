@@ -1,8 +1,8 @@
 /** Content encodings of requests and responses. Decoding is bounded; a body that cannot be decoded is forwarded (CONTRACT 4). */
 import { promisify } from 'node:util'
 import * as zlib from 'node:zlib'
-import type { BidHead } from '../listen/types.ts'
-import { header } from './headers.ts'
+import type { BidHead } from '../types.ts'
+import { header } from '../wire/headers.ts'
 
 export type Encoding = 'identity' | 'gzip' | 'deflate' | 'deflate-raw' | 'br'
 
@@ -25,27 +25,36 @@ const encodings = new Map<string, Encoding>([
 const encodingOf = (value: string | undefined): Encoding | null =>
   value === undefined ? 'identity' : (encodings.get(value.trim().toLowerCase()) ?? null)
 
-type Sync<Options> = (body: Uint8Array, options: Options) => Buffer
-type Async<Options> = (
+type Sync<Options, Result> = (body: Uint8Array, options: Options) => Result
+type Async<Options, Result> = (
   body: Uint8Array,
   options: Options,
-  done: (error: Error | null, result: Buffer) => void,
+  done: (error: Error | null, result: Result) => void,
 ) => void
 interface DecodeOptions {
   maxOutputLength: number
+  info: true
+}
+/** The result of zlib with the option `info`. `bytesWritten`: bytes of the input up to the end of the stream. */
+interface DecodedStream {
+  buffer: Buffer
+  engine: { bytesWritten: number }
 }
 
 function codec<Options>(
-  decodeSync: Sync<DecodeOptions>,
-  decode: Async<DecodeOptions>,
-  encodeSync: Sync<Options>,
-  encode: Async<Options>,
+  decodeSync: Sync<DecodeOptions, unknown>,
+  decode: Async<DecodeOptions, Buffer>,
+  encodeSync: Sync<Options, Buffer>,
+  encode: Async<Options, Buffer>,
   options: Options,
 ) {
   const encodeLater = promisify(encode)
+  const decodeLater: (body: Uint8Array, options: DecodeOptions) => Promise<unknown> =
+    promisify(decode)
   return {
-    decodeSync,
-    decode: promisify(decode),
+    // The types of Node.js do not know what `info` changes.
+    decodeSync: decodeSync as Sync<DecodeOptions, DecodedStream>,
+    decode: decodeLater as (...call: Parameters<typeof decodeLater>) => Promise<DecodedStream>,
     encodeSync: (body: Uint8Array) => encodeSync(body, options),
     encode: (body: Uint8Array) => encodeLater(body, options),
   }
@@ -99,6 +108,18 @@ export function requestEncoding(head: BidHead): BidHead['encoding'] {
   return head.encoding
 }
 
+const info = true
+
+/**
+ * The decoded body, if the stream takes the whole body: bytes after its end would be lost. zlib reads a second gzip member as
+ * part of the stream; the length at its end is then not that of the result (RFC 1952 2.3.1).
+ */
+function wholeStream(body: Buffer, encoding: Encoding, { buffer, engine }: DecodedStream): Decoded {
+  if (engine.bytesWritten !== body.length) return undecodable
+  const isOneMember = encoding !== 'gzip' || body.readUInt32LE(body.length - 4) === buffer.length
+  return isOneMember ? { ok: true, body: buffer, encoding } : undecodable
+}
+
 /** Decodes a body to at most `limit` bytes, if that is certainly fast; null: use `decodeLater`. */
 export function decodeNow(headers: readonly string[], body: Buffer, limit: number): Decoded | null {
   const encoding = encodingOf(header(headers, 'content-encoding'))
@@ -108,11 +129,7 @@ export function decodeNow(headers: readonly string[], body: Buffer, limit: numbe
   const detected = detectDeflate(encoding, body) as Exclude<Encoding, 'identity'>
   try {
     const maxOutputLength = Math.min(limit, syncOutput)
-    return {
-      ok: true,
-      body: codecs[detected].decodeSync(body, { maxOutputLength }),
-      encoding: detected,
-    }
+    return wholeStream(body, detected, codecs[detected].decodeSync(body, { maxOutputLength, info }))
   } catch (error) {
     if (!isTooLarge(error)) return undecodable
     return limit <= syncOutput ? tooLarge : null
@@ -128,8 +145,8 @@ export async function decodeLater(
   const encoding = encodingOf(header(headers, 'content-encoding')) as Exclude<Encoding, 'identity'>
   const detected = detectDeflate(encoding, body) as Exclude<Encoding, 'identity'>
   try {
-    const decoded = await codecs[detected].decode(body, { maxOutputLength: limit })
-    return { ok: true, body: decoded, encoding: detected }
+    const decoded = await codecs[detected].decode(body, { maxOutputLength: limit, info })
+    return wholeStream(body, detected, decoded)
   } catch (error) {
     return isTooLarge(error) ? tooLarge : undecodable
   }

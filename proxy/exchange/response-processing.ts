@@ -1,12 +1,13 @@
 /** The phase `price`: whether OPD may read a response, and what is done with it: decode, rewrite, encode again (CONTRACT 4). */
-import type { Engine, Pause, RequestSource, RewrittenResponse } from '../../opd/engine/types.ts'
-import type { HeadReason } from '../../opd/pricing/types.ts'
+
+import type { HeadReason } from '../../opd/shared/reasons.ts'
+import type { Engine, Pause, RequestSource, RewrittenResponse } from '../../opd/types.ts'
 import type { Admission } from '../admission/overload.ts'
-import type { ResponseHead } from '../listen/types.ts'
 import type { Supplier } from '../supplier.ts'
+import type { ResponseHead } from '../types.ts'
+import { header } from '../wire/headers.ts'
 import { type BodyBuffer, withReservation } from './body-buffer.ts'
 import { type Decoded, decodeLater, decodeNow, type Encoding, encode } from './encoding.ts'
-import { header } from './headers.ts'
 import type { ResponseBody } from './reply.ts'
 
 export type ProcessingResult = ResponseBody | { kind: 'no_bid'; reason: 'unreadable' | 'inactive' }

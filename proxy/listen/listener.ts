@@ -2,13 +2,13 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Server as TlsServer } from 'node:https'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
-import { isIdle, pipelined, refuseBytes } from '../../opd/shared/pipelining.ts'
+import { isIdle, pipelined, refuseBytes } from '../../opd/base/pipelining.ts'
 import type { ProxyConfig } from '../config.ts'
 import { closingResponse } from '../wire/fields.ts'
 import { ConnectionLives } from './connection-life.ts'
+import { FastConnection, type FastLane } from './fast-connection.ts'
 import { hasBody } from './node-http.ts'
 import { assertFree, bind, checkInterval, createNodeServer, secureContext } from './node-server.ts'
-import { type FastLane, StrictConnection } from './strict-connection.ts'
 
 interface ListenerOptions {
   config: ProxyConfig
@@ -45,8 +45,8 @@ export class Listener {
   /** Responses that are complete, but not yet read by their callers. */
   private readonly unread = new Set<ServerResponse>()
   /** Connections of the fast lane. One timer checks the time limits of all. */
-  private readonly strict = new Set<StrictConnection>()
-  private readonly strictTimer: NodeJS.Timeout
+  private readonly fastConnections = new Set<FastConnection>()
+  private readonly limitsTimer: NodeJS.Timeout
   private readonly lane: FastLane | null
 
   constructor(options: ListenerOptions) {
@@ -59,9 +59,9 @@ export class Listener {
     const { beginFast } = options
     this.lane =
       beginFast === null || options.config.tls !== undefined ? null : this.fastLane(beginFast)
-    this.strictTimer = setInterval(() => {
+    this.limitsTimer = setInterval(() => {
       const now = performance.now()
-      for (const connection of this.strict) connection.check(now)
+      for (const connection of this.fastConnections) connection.check(now)
     }, checkInterval(options.config.headTimeout)).unref()
     this.acceptConnections()
     this.serveRequests(options)
@@ -97,8 +97,8 @@ export class Listener {
   }
 
   private acceptConnections(): void {
-    const { server, open, onClosed, lane, strict } = this
-    const removed = (connection: StrictConnection) => void strict.delete(connection)
+    const { server, open, onClosed, lane, fastConnections } = this
+    const removed = (connection: FastConnection) => void fastConnections.delete(connection)
     const begin = (socket: Socket) =>
       this.lives.begin(socket, this.config.maxConnectionAge * (0.8 + 0.4 * Math.random()))
     server.on('connection', (socket: Socket) => {
@@ -108,7 +108,7 @@ export class Listener {
       // Until 'secureConnection' there is no other listener: a reset in the handshake would end the process.
       socket.on('error', () => onClosed('reset'))
       const life = begin(socket)
-      if (lane !== null) strict.add(new StrictConnection(socket, life, lane, removed))
+      if (lane !== null) fastConnections.add(new FastConnection(socket, life, lane, removed))
     })
     // Requests of a TLS connection have this socket, not the one below it.
     server.on('secureConnection', begin)
@@ -196,7 +196,7 @@ export class Listener {
     const closeIdle = () => {
       // node:http regards a connection as idle while its response is still being sent; `awaitReader` bounds that.
       if (this.unread.size === 0) this.server.closeIdleConnections()
-      for (const connection of this.strict) if (connection.idle) connection.destroy()
+      for (const connection of this.fastConnections) if (connection.idle) connection.destroy()
     }
     // Not at once: a caller that has just connected, or that takes a connection from its pool, is about to send a request.
     // Repeatedly: a connection may become idle without a response, after a request that was cut short.
@@ -206,7 +206,7 @@ export class Listener {
       NetServer.prototype.close.call(this.server, () => {
         clearInterval(timer)
         this.server.close(() => {})
-        clearInterval(this.strictTimer)
+        clearInterval(this.limitsTimer)
         resolve()
       })
     })

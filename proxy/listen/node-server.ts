@@ -7,7 +7,7 @@ import {
   type ListenOptions,
   type Server as NetServer,
 } from 'node:net'
-import { isIdle } from '../../opd/shared/pipelining.ts'
+import { isIdle } from '../../opd/base/pipelining.ts'
 import type { ProxyConfig } from '../config.ts'
 import { hasBody, pathOf } from './node-http.ts'
 

@@ -13,7 +13,7 @@ import {
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { Socket } from 'node:net'
 import type { TLSSocket } from 'node:tls'
-import { plainAddress } from '../../opd/shared/client-address.ts'
+import { plainAddress } from '../../opd/base/client-address.ts'
 import {
   header,
   plainPhrase,
@@ -21,7 +21,7 @@ import {
   towardsSupplier,
   unsupportedCoding,
   without,
-} from '../exchange/headers.ts'
+} from '../wire/headers.ts'
 import { createUpgrades, type PassTarget, silence } from './upgrade.ts'
 
 interface PassOptions {

@@ -1,5 +1,6 @@
 /** A connection to an endpoint, as the pool uses it, and the events that a connection reports to its pool. */
-import type { Body, ResponseSink, UpstreamRequest } from '../listen/types.ts'
+import type { Socket } from 'node:net'
+import type { Body, ResponseSink, UpstreamRequest } from '../types.ts'
 import type { OutgoingRequest } from '../wire/outgoing-heads.ts'
 
 export interface Connection extends UpstreamRequest {
@@ -35,4 +36,24 @@ const hintMargin = 2000
 /** Milliseconds that a connection may be idle. `hint`: the server's `Keep-Alive: timeout`, in milliseconds. */
 export function reuseTime(hint: number): number {
   return Math.max(0, Math.min(idleTimeout, hint - hintMargin))
+}
+
+/**
+ * Returns a connection to its pool after a complete response, if its request is written. After an early response, the
+ * unwritten rest of the request would be read as the next request: the connection is closed.
+ *
+ * The callback of a TLS write comes in a turn of the event loop of its own, and a response may come before it.
+ */
+export function releaseWritten(
+  connection: Connection,
+  socket: Socket,
+  pool: PoolEvents,
+  now: number,
+): void {
+  if (socket.writableLength === 0) return pool.released(connection, now)
+  setImmediate(() => {
+    if (connection.usable && socket.writableLength === 0)
+      pool.released(connection, performance.now())
+    else connection.destroy()
+  })
 }

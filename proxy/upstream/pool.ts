@@ -6,8 +6,8 @@
 import { HeadTemplates } from '../wire/head-templates.ts'
 import type { UpstreamResponseHead } from '../wire/response-head.ts'
 import type { Connection, PoolEvents } from './connection.ts'
+import { FastClient } from './fast-client.ts'
 import type { Resolver } from './resolver.ts'
-import { StrictClient } from './strict-client.ts'
 import { undiciConnector } from './undici-client.ts'
 
 /** Upstream connections are used for 5 minutes at most, so that new addresses of a name get traffic. */
@@ -25,7 +25,7 @@ export interface Upstream {
   lane: 'fast' | 'general'
 }
 
-/** Opens connections to one origin: with the strict client for plain HTTP, otherwise with undici. */
+/** Opens connections to one origin: with a FastClient for plain HTTP, otherwise with undici. */
 function connectorOf(origin: string, { resolver, lane }: Upstream) {
   const { protocol, hostname, port } = new URL(origin)
   const { lookup } = resolver
@@ -33,7 +33,7 @@ function connectorOf(origin: string, { resolver, lane }: Upstream) {
   const host = hostname.replace(/^\[|\]$/g, '')
   const target = { host, port: Number(port === '' ? 80 : port), lookup }
   const templates = new HeadTemplates<UpstreamResponseHead>(headsOfEndpoint)
-  return (events: PoolEvents): Connection => new StrictClient(target, events, templates)
+  return (events: PoolEvents): Connection => new FastClient(target, events, templates)
 }
 
 export function createPool(origin: string, upstream: Upstream) {

@@ -2,10 +2,16 @@
 import { createRequire } from 'node:module'
 import type { LookupFunction, Socket } from 'node:net'
 import type undici from 'undici'
-import { header, plainPhrase, unsupportedCoding } from '../exchange/headers.ts'
-import { type Body, bytesOf, type ResponseSink, type SendFailure } from '../listen/types.ts'
+import { type Body, bytesOf, type ResponseSink, type SendFailure } from '../types.ts'
+import { header, plainPhrase, unsupportedCoding } from '../wire/headers.ts'
 import type { OutgoingRequest } from '../wire/outgoing-heads.ts'
-import { type Connection, idleTimeout, type PoolEvents, silentConnectMs } from './connection.ts'
+import {
+  type Connection,
+  idleTimeout,
+  type PoolEvents,
+  releaseWritten,
+  silentConnectMs,
+} from './connection.ts'
 import { ResponseStart } from './response-start.ts'
 
 /** The parts of undici that carry bid traffic. Its entry point loads all of it, for a tenth of the CPU of a start. */
@@ -172,9 +178,8 @@ class UndiciClient implements Connection {
   }
 
   onComplete(): void {
-    // After an early response, the next request would wait for the unwritten rest of this one.
-    if (this.usable && this.socket?.writableLength === 0)
-      this.pool.released(this, performance.now())
+    if (this.socket !== null && this.usable)
+      releaseWritten(this, this.socket, this.pool, performance.now())
     else this.destroy()
     this.finish()
   }

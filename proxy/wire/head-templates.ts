@@ -1,7 +1,7 @@
 /**
  * Heads seen last on one connection, or from one endpoint. The same peer sends the same head again and again, but for the
  * digits of its Content-Length: such a head is recognized by comparison, and what was made of it is used again. Only heads
- * that the strict parser has accepted become templates, and all other bytes must be equal.
+ * that the parser of the fast lane has accepted become templates, and all other bytes must be equal.
  */
 interface Template<T> {
   /** The head up to the digits of its Content-Length; the whole head if its length does not vary. */
@@ -77,7 +77,7 @@ export class HeadTemplates<T> {
   }
 
   /**
-   * Keeps a head that did not match. `head`: its text without the blank line, as accepted by the strict parser. `varies`:
+   * Keeps a head that did not match. `head`: its text without the blank line, as accepted by the parser of the fast lane. `varies`:
    * `value` is also right for any other Content-Length.
    */
   keep(head: string, value: T, varies: boolean): void {

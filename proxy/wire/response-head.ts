@@ -1,7 +1,8 @@
 /** Reads the head of a supplier's response strictly: status, fields, and the end of its body (RFC 9112 6.3). */
-import { lower } from '../exchange/headers.ts'
-import type { ResponseHead } from '../listen/types.ts'
+
+import type { ResponseHead } from '../types.ts'
 import { lengthOf, readFields } from './fields.ts'
+import { lower } from './headers.ts'
 
 export interface UpstreamResponseHead extends ResponseHead {
   /** The value of Content-Length; null: there is none. */
@@ -14,6 +15,7 @@ export interface UpstreamResponseHead extends ResponseHead {
   hint: number
 }
 
+const LF = 10
 export const maxHead = 64 * 1024
 /** Interim responses (RFC 9110 15.2) before the final one. */
 export const maxInterim = 32
@@ -77,11 +79,39 @@ function hintOf(value: string): number {
   return seconds === null ? Number.POSITIVE_INFINITY : Number(seconds[1]) * 1000
 }
 
-/** Why bytes without a blank line are not the beginning of a response; null: they may be. */
-export function partialHeadFault(bytes: Buffer): string | null {
+/** Any status line is as long as this, or longer. */
+const shortestStatus = 'HTTP/1.1 200'
+/** Fields that decide on the framing. */
+const framingName = /^(?:content-length|transfer-encoding):/im
+
+/**
+ * Why bytes without a blank line are not the beginning of a response; null: they may be. Otherwise the caller would wait for
+ * its deadline. `known`: bytes that were checked before; only the lines after them are read again.
+ */
+export function partialHeadFault(bytes: Buffer, known = 0): string | null {
+  if (bytes.length === 0) return null
   if (bytes.length > maxHead) return 'a head over 64 KiB'
-  if (!'HTTP/1.'.startsWith(bytes.toString('latin1', 0, 7))) return 'not HTTP'
-  // Such a head never has a blank line of CR LF: the caller would wait for the deadline.
-  const end = bytes.indexOf(10)
-  return end >= 0 && bytes[end - 1] !== 13 ? 'a head of bare line feeds' : null
+  const from = known === 0 ? 0 : bytes.lastIndexOf(LF, known - 1) + 1
+  const text = bytes.toString('latin1', from)
+  const lines = completed(text, from === 0)
+  const fieldsFrom = from === 0 ? (statusLine.exec(lines)?.[0].length ?? -1) : 0
+  const isWellFormed = fieldsFrom >= 0 && readFields(lines, fieldsFrom, [])
+  if (!isWellFormed) return 'not an HTTP/1.1 response'
+  const end = bytes.lastIndexOf(LF) + 1
+  return framingName.test(text) &&
+    end > 0 &&
+    readResponseHead(bytes.toString('latin1', 0, end)) === null
+    ? 'an ambiguous end of the body'
+    : null
+}
+
+/** The lines of `text`, the last of which is completed to the shortest line that begins like it. */
+function completed(text: string, startsHead: boolean): string {
+  const start = text.lastIndexOf('\n') + 1
+  const line = text.slice(start)
+  // The blank line at the end of a head begins like this.
+  if (line === '' || line === '\r') return text.slice(0, start)
+  if (line.endsWith('\r')) return `${text}\n`
+  if (start === 0 && startsHead) return `${text}${shortestStatus.slice(line.length)}\r\n`
+  return line.includes(':') ? `${text}\r\n` : `${text}:\r\n`
 }

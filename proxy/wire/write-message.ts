@@ -1,6 +1,6 @@
 /** Writes a message of the fast lane: head and body. */
 import type { Socket } from 'node:net'
-import type { Body } from '../listen/types.ts'
+import type { Body } from '../types.ts'
 
 /** Head and body up to this length are written at once. */
 export const singleWrite = 16 * 1024

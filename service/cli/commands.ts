@@ -1,7 +1,7 @@
 /** The commands with their options. The module of a command is imported when the command runs. */
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { type Role, roles } from '../../admin/auth/roles.ts'
 import type { UserVerb } from '../../admin/auth/users.ts'
+import { type Role, roles } from '../../admin/http/roles.ts'
 import type { CommandStreams } from './command.ts'
 import type { ModelCommand } from './model.ts'
 import type { ReplayOptions } from './replay.ts'
@@ -33,13 +33,16 @@ const addService: Add = (program, _streams, running) => {
     .command('start')
     .description('run the service')
     .option(...config)
+    .addOption(new Option('--listen <host:port>', 'address of bid traffic').conflicts('config'))
     .addOption(
       new Option('--admin <host:port>', 'address of the API and the console').conflicts('config'),
     )
-    .action(async ({ config, admin }: { config?: string; admin?: string }) => {
-      await (await import('./start.ts')).start(config, admin)
-      running()
-    })
+    .action(
+      async ({ config, ...addresses }: { config?: string; listen?: string; admin?: string }) => {
+        await (await import('./start.ts')).start(config, addresses)
+        running()
+      },
+    )
   program
     .command('demo')
     .description('run the service with a demo supplier, bid traffic and win notices')

@@ -28,7 +28,7 @@ const exitNow = () => process.exit(0)
 /** Advice if the state or an address is in use. */
 const conflictAdvice = {
   start:
-    'stop the other process, or give this one its own stateDir, proxy.listen and admin.listen (--config FILE)',
+    'stop the other process, or give this one its own --listen HOST:PORT and --admin HOST:PORT, and its own stateDir (--config FILE)',
   demo: `stop the other process, or give this one its own --state DIR, --listen HOST:PORT and --admin HOST:PORT:
   npm run demo -- --state data/demo --listen 127.0.0.1:8180 --admin 127.0.0.1:8181`,
 }
@@ -177,10 +177,10 @@ function printAddresses({ service, demo }: Running): void {
   stdout.write(`${lines.join('\n')}\n`)
 }
 
-/** `admin`: the address of the admin listener, if there is no file. */
-export async function start(file: string | undefined, admin?: string): Promise<void> {
+/** The addresses are those of the listeners if there is no file. */
+export async function start(file: string | undefined, addresses: Addresses): Promise<void> {
   const running = await startProcess(file, 'start', (url) =>
-    withAddresses(defaultConfig(url), { admin }),
+    withAddresses(defaultConfig(url), addresses),
   )
   stopOnSignals(running, file, () => {})
   printAddresses(running)

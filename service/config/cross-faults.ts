@@ -60,7 +60,8 @@ function repeatedAddresses(listeners: [name: string, listen: unknown][]): CrossF
 export function crossFaults(root: unknown): CrossFault[] {
   const at = (...path: string[]) =>
     path.reduce<unknown>((value, key) => (value as Record<string, unknown> | null)?.[key], root)
-  const shared = at('store', 'redis') != null || /^postgres/.test(String(at('store', 'database')))
+  const hasRedis = at('store', 'redis') != null
+  const shared = hasRedis || /^postgres/.test(String(at('store', 'database')))
   const faults = [
     ...repeatedIds(at('suppliers'), ['suppliers']),
     ...repeatedIds(at('opd', 'keys'), ['opd', 'keys']),
@@ -77,11 +78,11 @@ export function crossFaults(root: unknown): CrossFault[] {
       allowed: 'at least one key where Redis or PostgreSQL is configured: the nodes share it',
     })
   const role = at('node', 'role')
-  if ((role === 'serve' || role === 'train') && !shared)
+  if ((role === 'serve' || role === 'train') && !hasRedis)
     faults.push({
       path: ['node', 'role'],
-      found: `${role} without store.redis or PostgreSQL`,
-      allowed: 'all, or store.redis or PostgreSQL: nodes share the models through it',
+      found: `${role} without store.redis`,
+      allowed: 'all, or store.redis: nodes share the models through it',
     })
   const days = Number(
     at('store', 'retentionDays') ?? storeSchema.shape.retentionDays.parse(undefined),

@@ -3,9 +3,17 @@ import type { Config } from './schema.ts'
 import { valueAt } from './values.ts'
 
 /**
- * Keys that a reload cannot change (CONTRACT 2). `presence`: a reload may replace the value, but neither add nor remove it.
+ * `presence`: a reload may replace the value, but neither add nor remove it. `firstStart`: a key below, which only the very
+ * first start reads.
  */
-export const restartKeys: readonly { key: string; compare: 'value' | 'presence' }[] = [
+interface RestartKey {
+  key: string
+  compare: 'value' | 'presence'
+  firstStart?: string
+}
+
+/** Keys that a reload cannot change (CONTRACT 2). */
+export const restartKeys: readonly RestartKey[] = [
   { key: 'location', compare: 'value' },
   { key: 'stateDir', compare: 'value' },
   { key: 'proxy.listen', compare: 'value' },
@@ -13,7 +21,7 @@ export const restartKeys: readonly { key: string; compare: 'value' | 'presence' 
   { key: 'proxy.workers', compare: 'value' },
   { key: 'proxy.fastLane', compare: 'value' },
   { key: 'admin.listen', compare: 'value' },
-  { key: 'admin.auth', compare: 'value' },
+  { key: 'admin.auth', compare: 'value', firstStart: 'admin.auth.embedded.adminPassword' },
   { key: 'admin.impressions', compare: 'value' },
   { key: 'notices', compare: 'value' },
   { key: 'store', compare: 'value' },
@@ -27,11 +35,14 @@ export const restartKeys: readonly { key: string; compare: 'value' | 'presence' 
 /** The changed keys that take effect only after a restart. */
 export function needsRestart(before: Config, after: Config): string[] {
   return restartKeys
-    .filter(({ key, compare }) => {
+    .filter(({ key, compare, firstStart }) => {
       const [one, other] = [before, after].map((config) => valueAt(config, key.split('.')))
-      return compare === 'presence'
-        ? (one === undefined) !== (other === undefined)
-        : JSON.stringify(one) !== JSON.stringify(other)
+      if (compare === 'presence') return (one === undefined) !== (other === undefined)
+      // The replacer of JSON.stringify sees the last name of a path, which occurs once below each key.
+      const skipped = firstStart?.split('.').at(-1)
+      const text = (value: unknown) =>
+        JSON.stringify(value, (name, inner: unknown) => (name === skipped ? undefined : inner))
+      return text(one) !== text(other)
     })
     .map(({ key }) => key)
 }

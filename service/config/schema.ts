@@ -1,8 +1,8 @@
 /** The schema of the configuration file, composed of the schemas of each layer. */
 import * as z from 'zod'
 import { adminSchema, noticesSchema, storeSchema } from '../../admin/config.ts'
+import { duration } from '../../opd/base/units.ts'
 import { clearingSchema, opdSchema } from '../../opd/config.ts'
-import { duration } from '../../opd/shared/units.ts'
 import { decisionLogSchema } from '../../opd/state/decision-log.ts'
 import { proxySchema, routeSchema } from '../../proxy/config.ts'
 import { eventsSchema } from '../events/config.ts'
@@ -149,7 +149,7 @@ export const configSchema = z.strictObject({
         .enum(['all', 'serve', 'train'])
         .default('all')
         .describe(
-          'all: prices bids, and trains the shared models if no other node does. serve: prices, and leaves the training to other nodes. train: trains and shares the models, without bid traffic. serve and train need store.redis or PostgreSQL.',
+          'all: prices bids, and trains the shared models if no other node does. serve: prices, and leaves the training to other nodes. train: trains and shares the models, without bid traffic. serve and train need store.redis.',
         ),
     })
     .prefault({})

@@ -3,8 +3,8 @@
  * the log. After a crash, or when outcomes did not fit into the queue, the rows since then are read from the store.
  */
 import type { EventMarks } from '../../admin/store/event-marks.ts'
-import type { Log } from '../../opd/shared/log.ts'
-import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
+import type { Log } from '../../opd/base/log.ts'
+import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
 import { bareLossEvent, type Notices, type StreamEvent, winEventOf } from './event.ts'
 import type { EventStream } from './stream.ts'
 

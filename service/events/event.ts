@@ -2,7 +2,7 @@
 import * as z from 'zod'
 import type { RecordedLoss } from '../../admin/impressions/losses.ts'
 import { type LedgerRow, storable } from '../../admin/store/tables.ts'
-import type { DecisionRecord } from '../../opd/engine/types.ts'
+import type { DecisionRecord } from '../../opd/types.ts'
 
 const text = z.string()
 const textOrNull = z.string().nullable()

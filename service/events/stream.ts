@@ -6,9 +6,10 @@
  *   bids    ──▶ decisions ──┐
  *   notices ──▶ outcomes  ──┴─▶ 500 at a time ──▶ log
  */
-import type { DecisionRecord } from '../../opd/engine/types.ts'
-import { atMost } from '../../opd/shared/at-most.ts'
-import type { Log } from '../../opd/shared/log.ts'
+
+import { atMost } from '../../opd/base/at-most.ts'
+import type { Log } from '../../opd/base/log.ts'
+import type { DecisionRecord } from '../../opd/types.ts'
 import { decisionEventOf, type StreamEvent } from './event.ts'
 
 interface Message {

@@ -83,10 +83,11 @@ t.test('a rolling update fits a node of two cores', needsHelm, async (t) => {
   t.ok(2 * millis < 1000, 'two pods beside what a cluster itself runs')
 })
 
-t.test('replicas are left to the autoscaler', needsHelm, async (t) => {
+t.test('a first install with autoscaling begins with minReplicas', needsHelm, async (t) => {
   t.match(kindOf('Deployment')[0]!.spec, { replicas: 1 })
   const scaled = ['autoscaling.enabled=true', pg, redis]
-  t.notMatch(kindOf('Deployment', ...scaled)[0]!.spec, { replicas: Number })
+  t.match(kindOf('Deployment', ...scaled)[0]!.spec, { replicas: 2 })
+  t.match(kindOf('Deployment', ...scaled, 'autoscaling.minReplicas=4')[0]!.spec, { replicas: 4 })
   const [byCpu] = kindOf<{ metrics: object[] }>('HorizontalPodAutoscaler', ...scaled)
   t.match(byCpu!.spec, { scaleTargetRef: { name: 'test-bidweir' }, minReplicas: 2 })
   t.equal(byCpu!.spec.metrics.length, 1)

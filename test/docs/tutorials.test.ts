@@ -84,6 +84,12 @@ const scriptOf = (blocks: readonly Block[]) =>
     .map((block) => `echo '${mark(block)}'\n${block.body}`)
     .join('')
 
+/** The next page, in the same terminal, starts bidweir on the same ports. */
+const portsAreFree = `for port in 8080 8081 8082; do
+  ! (exec 3<>/dev/tcp/127.0.0.1/$port) 2>/dev/null || { echo "port $port is in use after the page"; exit 1; }
+done
+`
+
 const pattern = (line: string) =>
   new RegExp(
     line
@@ -184,7 +190,7 @@ for (const name of readdirSync(folder).filter(
     install(home)
     const blocks = blocksOf(page)
     const start = needs.map((need) => servers[need]!.start(state, t)).join('\n')
-    const { code, out } = await run(`${start}\n${scriptOf(blocks)}`, cwd, home)
+    const { code, out } = await run(`${start}\n${scriptOf(blocks)}${portsAreFree}`, cwd, home)
     t.equal(code, 0, code === 0 ? 'every block succeeds' : out.split('\n').slice(-40).join('\n'))
     checkOutput(t, blocks, out)
   })

@@ -77,6 +77,22 @@ t.test('the file of a node, again and again', async (t) => {
   })
 
   t.test(
+    'the password of the first user waits for no restart: only the first start reads it',
+    async (t) => {
+      const auth = (password: string) =>
+        yaml.replace(
+          'admin: {listen: "127.0.0.1:0"',
+          `admin: {listen: "127.0.0.1:0", auth: {embedded: {adminPassword: ${password}}}`,
+        )
+      for (const password of ['the-first-one', 'another-one']) {
+        await rewritten(auth(password))
+        t.equal((await node.metrics()).get('bidweir_restart_needed'), 0)
+      }
+      await rewritten(yaml)
+    },
+  )
+
+  t.test(
     'a supplier without endpoints is standalone only, and a reload gives and takes them',
     async (t) => {
       const bid = () =>
@@ -122,7 +138,7 @@ t.test('the file of a node, again and again', async (t) => {
     await rewritten(yaml)
     const back = (await (await node.api('/api/svc/ssp/acme/')).json()) as { dsp_seats: unknown }
     t.match(back.dsp_seats, [{ name: 's', name_external: 'S', is_active: false }])
-    t.equal((await ask()).status, 200)
+    t.match(await ask(), { status: 204, headers: { 'x-bidweir-reason': 'inactive' } })
   })
 
   t.test('signals during a reload: the newest file is the one that holds', async (t) => {

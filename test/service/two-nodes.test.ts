@@ -60,7 +60,8 @@ t.test('two nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
     datacenters: [{ location: 'east', client_qps: null, is_active: true }],
   })
   t.equal(made.status, 201)
-  t.equal((await call(two, 'POST', path, { dsp_seats: [{ name: 's' }] })).status, 409)
+  const other = { dsp_seats: [{ name: 's', qps: [] }] }
+  t.equal((await call(two, 'POST', path, other)).status, 409)
 
   t.test('a seat switched at one is off at both, and on again', async (t) => {
     for (const [teller, active, said] of [

@@ -1,6 +1,6 @@
 /** A proxy on port 0 with an engine that changes no response, unless the test gives another one. */
 import { Registry } from 'prom-client'
-import type { Engine, ResponseToRewrite, RewrittenResponse } from '../../opd/engine/types.ts'
+import type { Engine, ResponseToRewrite, RewrittenResponse } from '../../opd/types.ts'
 import { proxySchema, routeSchema } from '../../proxy/config.ts'
 import { type BidProxy, createProxy } from '../../proxy/proxy.ts'
 
@@ -28,8 +28,10 @@ export function idleEngine({ rewrite = unchanged, ...over }: IdleEngine = {}): E
       by: null,
       record: null,
       ambiguous: [],
+      provisional: false,
       late: false,
     }),
+    hasLogged: () => false,
     explain: () => ({ context: 'invalid', record: null, late: false }),
     rate: () => null,
     recordWin() {},

@@ -74,7 +74,6 @@ t.test('who may report a loss, and wrong parameters', async (t) => {
   for (const [name, value] of [
     ['bid_id', '${AUCTION_BID_ID}'],
     ['loss', '-1'],
-    ['loss', '${AUCTION_LOSS}'],
     ['min_to_win', '1e3'],
     ['min_to_win', '-1'],
   ] as const) {

@@ -92,22 +92,22 @@ export async function operations(t: Test, plane: ControlPlane) {
     t.match((await api('GET', scale)).body, { spec: { replicas: 7 } })
   })
 
-  t.test('an upgrade that brings the autoscaler says how many pods there were', async (t) => {
+  t.test('an upgrade that turns autoscaling on keeps the number of pods', async (t) => {
     const { helm, deployments } = await place('handed-over')
     const stores = ['--set', 'store.database.url=postgres://u@db/x,store.redis.url=redis://cache']
     await helm(t, 'install', 'bids', chart, ...stores, '--set', 'replicaCount=5')
-    const upgrade = () =>
-      plane.helm(
-        ...['upgrade', 'bids', chart, '--namespace', 'handed-over', '--no-hooks', ...unchecked],
-        ...[...stores, '--set', 'autoscaling.enabled=true'],
-      )
-    const command = 'scale deployment/bids-bidweir --replicas=5'
-    t.match((await upgrade()).text, command)
-    const scale = `${deployments}/bids-bidweir/scale`
-    t.match((await api('GET', scale)).body, { spec: { replicas: 1 } }, 'helm leaves one')
-    await api('PATCH', scale, { spec: { replicas: 5 } }, 'application/merge-patch+json')
-    t.notMatch((await upgrade()).text, 'scale deployment')
-    t.match((await api('GET', scale)).body, { spec: { replicas: 5 } })
+    const { metadata } = (await api('GET', `${deployments}/bids-bidweir`)).body
+    for (const [asked, kept] of [
+      [2, 5],
+      [6, 6],
+    ]) {
+      const scaling = `autoscaling.enabled=true,autoscaling.minReplicas=${asked}`
+      await helm(t, 'upgrade', 'bids', chart, ...stores, '--set', scaling)
+      const scale = (await api('GET', `${deployments}/bids-bidweir/scale`)).body
+      t.match(scale, { spec: { replicas: kept } })
+    }
+    const { generation } = (await api('GET', `${deployments}/bids-bidweir`)).body.metadata
+    t.equal(generation, metadata.generation + 1, 'the number of pods was never another one')
   })
 
   t.test('a change of what only a restart takes over is a new revision of pods', async (t) => {

@@ -1,6 +1,6 @@
 import t from 'tap'
-import type { DecisionRecord } from '../../../opd/engine/types.ts'
-import { drained } from '../../../opd/shared/slices.ts'
+import { drained } from '../../../opd/base/slices.ts'
+import type { DecisionRecord } from '../../../opd/types.ts'
 import { auction, hour, keys, testEngine } from '../../support/engine.ts'
 import { integration } from '../../support/opd-doubles.ts'
 
@@ -15,7 +15,7 @@ t.test('which way a bid goes: the arm, the price and whether it teaches', async 
     ['treated', {}, {}, 'treated', 0.9, true],
     ['the floor decides', {}, { floor: 0.95 }, 'treated', 0.95, true],
     ['at the floor', {}, { floor: 1 }, 'floor', 1, false],
-    ['below the floor', {}, { floor: 2 }, 'floor', 1, false],
+    ['below the floor', {}, { floor: 2 }, 'below_floor', 1, false],
     ['test', {}, { test: true }, 'test', 1, false],
     ['no rate', {}, { cur: 'JPY' }, 'no_rate', 1, false],
     ['a rate', {}, { cur: 'EUR' }, 'treated', 0.9, true],
@@ -27,6 +27,9 @@ t.test('which way a bid goes: the arm, the price and whether it teaches', async 
     ['fee', { clientFee: 0.1 }, {}, 'treated', 0.81, true],
     ['fee, shadow', { clientFee: 0.1, enabled: 'shadow' }, {}, 'shadow', 1, true],
     ['fee, at the floor', { clientFee: 0.1 }, { floor: 0.95 }, 'floor', 1, false],
+    ['fee, above the floor before it', { clientFee: 0.1 }, { floor: 0.99 }, 'floor', 1, false],
+    ['fee, below the floor', { clientFee: 0.1 }, { floor: 1.01 }, 'below_floor', 1, false],
+    ['below a floor of many digits', {}, { floor: 1.0000000001 }, 'below_floor', 1, false],
     ['fee, floor decides', { clientFee: 0.1 }, { floor: 0.85 }, 'treated', 0.85, true],
   ]
   for (const [name, opd, asked, arm, price, teaches] of rows) {

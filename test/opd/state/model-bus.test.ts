@@ -1,14 +1,33 @@
-/** What carries models between nodes keeps its promises, on Redis and on PostgreSQL alike. */
-import t from 'tap'
-import { modelBusOf } from '../../../admin/store/model-bus.ts'
+/** Models between nodes, on a real Redis. */
+import t, { type Test } from 'tap'
 import { createModelSync } from '../../../opd/state/model-sync.ts'
+import { openRedis } from '../../../opd/state/redis.ts'
 import type { ModelBus, SharedModelHead } from '../../../opd/state/shared-model.ts'
-import { onEachCarrier } from '../../support/model-carriers.ts'
 import { learn, log, modelManagerOf, roundClock, sumOf } from '../../support/model-sync.ts'
-import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
 import { newFolder } from '../../support/process.ts'
-import { storeAt } from '../../support/store.ts'
+import { redisAbsent, startRedis } from '../../support/redis.ts'
+import { silent } from '../../support/store.ts'
 import { until } from '../../support/until.ts'
+
+/** A Redis, and nodes with connections of their own. */
+async function openCarrier(t: Test) {
+  const server = await startRedis()
+  t.teardown(() => server.stop())
+  return {
+    async open(): Promise<ModelBus> {
+      const options = { url: server.url, location: 'us', bidTtl: () => 60_000, onNodes() {} }
+      const redis = openRedis({ ...options, log: silent })
+      t.teardown(() => redis.close())
+      await until(() => redis.connected)
+      return redis
+    },
+    /** Kills the server and starts it again, without what it had in memory. */
+    async restart() {
+      await server.stop()
+      await server.start()
+    },
+  }
+}
 
 const bytesOf = (n: number) => {
   const bytes = Buffer.alloc(300)
@@ -27,7 +46,8 @@ async function rest(bus: ModelBus, from: string): Promise<{ numbers: number[]; l
   }
 }
 
-onEachCarrier('the stream of updates', async (t, carrier) => {
+t.test('the stream of updates', { skip: redisAbsent }, async (t) => {
+  const carrier = await openCarrier(t)
   const [one, two, reader] = [await carrier.open(), await carrier.open(), await carrier.open()]
 
   t.test('a reader beside several writers misses none, and reads none twice', async (t) => {
@@ -70,7 +90,8 @@ onEachCarrier('the stream of updates', async (t, carrier) => {
   })
 })
 
-onEachCarrier('the shared model', async (t, carrier) => {
+t.test('the shared model', { skip: redisAbsent }, async (t) => {
+  const carrier = await openCarrier(t)
   const [one, two] = [await carrier.open(), await carrier.open()]
   const head: SharedModelHead = { epoch: 3, seen: [['n', 7, [9]]] }
   t.same(await one.look('revenue', 'one', false, 0), { leads: false, number: 0, head: null })
@@ -104,7 +125,8 @@ onEachCarrier('the shared model', async (t, carrier) => {
   })
 })
 
-onEachCarrier('nodes that were away', async (t, carrier) => {
+t.test('nodes that were away', { skip: redisAbsent }, async (t) => {
+  const carrier = await openCarrier(t)
   const bus = await carrier.open()
   const folder = newFolder()
   const node = (dir: string | null = null) => {
@@ -166,16 +188,4 @@ onEachCarrier('nodes that were away', async (t, carrier) => {
     await until(hasAll, { what: 'a joiner with the model' })
     t.ok(joiner.modelSync.counts.taken > 0)
   })
-})
-
-t.test('PostgreSQL: a node that is alone writes no curves', { skip: postgresAbsent }, async (t) => {
-  const server = await startPostgres()
-  t.teardown(() => server.close())
-  const bus = modelBusOf((await storeAt(t, server)).db)
-  for (const mode of ['revenue', 'revenue-curve']) {
-    const { leads } = await bus.look(mode, 'one', true, 0)
-    t.equal(leads, mode === 'revenue', mode)
-  }
-  await bus.look('revenue-curve', 'two', false, 0)
-  t.equal((await bus.look('revenue-curve', 'one', true, 0)).leads, true)
 })

@@ -1,4 +1,5 @@
 /** Responses in every framing and encoding: changed bodies keep their encoding, others are forwarded byte for byte. */
+import { randomBytes } from 'node:crypto'
 import * as zlib from 'node:zlib'
 import t from 'tap'
 import { codings, framings, unchunked } from '../../support/framings.ts'
@@ -10,8 +11,11 @@ const before = `{"seatbid":[],"pad":"${'a'.repeat(500)}"}`
 const after = `{"seatbid":[1],"pad":"${'b'.repeat(500)}"}`
 
 let plan: { coding: string; framing: string; extra: string; body?: Buffer }
+/** Why responses were not read, in their order. */
+const unread: string[] = []
 const changing = idleEngine({
   readsResponses: () => true,
+  countUnmodified: (_ssp, reason) => void unread.push(reason),
   rewrite: ({ body }) => ({
     body: body.toString() === before ? Buffer.from(after) : body,
     reason: null,
@@ -104,4 +108,31 @@ t.test('what may not be looked at, or does not decode, comes back byte for byte'
     t.ok(Buffer.from(body, 'latin1').equals(sent), title)
     t.equal(answer.headers['etag'], '"1"', title)
   }
+})
+
+t.test('bytes behind a compressed stream are forwarded with it', async (t) => {
+  const proxy = await setUp(t)
+  const tails: [string, Buffer][] = [
+    ['a zero byte', Buffer.alloc(1)],
+    ['zero bytes', Buffer.alloc(512)],
+    ['a line end', Buffer.from('\r\n')],
+    ['other bytes', Buffer.from('junk')],
+    ['the beginning of a gzip member', Buffer.from([0x1f, 0x8b])],
+    ['a gzip member', zlib.gzipSync('more')],
+  ]
+  const noise = randomBytes(90_000).toString('base64')
+  for (const text of [before, `{"seatbid":[],"pad":"${noise}"}`])
+    for (const coding of Object.keys(codings)) {
+      if (coding === 'identity') continue
+      const stream = codings[coding]![0](Buffer.from(text))
+      for (const [title, tail] of [...tails, ['the same stream', stream] as const]) {
+        const sent = Buffer.concat([stream, tail])
+        plan = { coding, framing: 'Content-Length', extra: '', body: sent }
+        unread.length = 0
+        const answer = await raw(proxy.port, post('/bid/acme', '{}'))
+        const length = text === before ? 'short' : 'long'
+        t.ok(Buffer.from(answer.body, 'latin1').equals(sent), `${length} ${coding}, ${title}`)
+        t.strictSame(unread, ['encoding'], `${length} ${coding}, ${title}: counted`)
+      }
+    }
 })

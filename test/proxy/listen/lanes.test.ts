@@ -1,5 +1,5 @@
 /**
- * The strict wire beside node:http and undici: the same bytes in, the same answer out, whatever the pieces they come in.
+ * The fast lane beside node:http and undici: the same bytes in, the same answer out, whatever the pieces they come in.
  */
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { Registry } from 'prom-client'

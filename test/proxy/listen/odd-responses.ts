@@ -136,4 +136,14 @@ export const answers: Record<string, Case> = {
     answer: 'HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok',
     closes: true,
   },
+  // Heads that never become well-formed, and never end.
+  'a bare carriage return in a header that does not end': {
+    answer: 'HTTP/1.1 200 OK\r\nX-R: a\rb',
+  },
+  'a line feed after the length': { answer: 'HTTP/1.1 200 OK\r\nContent-Length: 23\n\r\n' },
+  'bare carriage returns': { answer: 'HTTP/1.1 200 OK\rContent-Length: 2\r\rok' },
+  'a fold that does not end': { answer: 'HTTP/1.1 200 OK\r\nX-A: a\r\n b' },
+  'a name with a blank, without a value': { answer: 'HTTP/1.1 200 OK\r\nX A' },
+  'a control character in a name': { answer: 'HTTP/1.1 200 OK\r\nX\x01' },
+  'a status of letters': { answer: 'HTTP/1.1 abc' },
 }

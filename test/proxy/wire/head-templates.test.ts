@@ -1,4 +1,4 @@
-/** Heads that peers repeat: recognized only if the strict parser would read the same, and used for nothing else. */
+/** Heads that peers repeat: recognized only if the fast lane would read the same, and used for nothing else. */
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import { proxySchema, routeSchema } from '../../../proxy/config.ts'
@@ -14,7 +14,7 @@ import { httpSupplier, rawSupplier, type TestSupplier } from '../../support/supp
 
 const blankLine = '\r\n\r\n'
 
-t.test('a damaged head matches only what the strict parser reads in the same way', async (t) => {
+t.test('a damaged head matches only what the fast lane reads in the same way', async (t) => {
   const request =
     'POST /bid/acme?a=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 19\r\nX-A: b\r\nAccept: */*\r\n'
   const requests = new HeadTemplates<true>(1)

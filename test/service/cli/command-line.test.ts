@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { runHere } from '../../support/cli.ts'
-import { command } from '../../support/process.ts'
+import { command, newFolder, runBidweir } from '../../support/process.ts'
 
 const root = new URL('../../../', import.meta.url)
 const { version } = JSON.parse(readFileSync(new URL('package.json', root), 'utf8'))
@@ -38,6 +38,10 @@ t.test('wrong usage is 64, said on stderr', async (t) => {
     ['start --confg x', /unknown option '--confg'\n\(Did you mean --config\?\)/],
     ['start --config', /argument missing/],
     ['start x', /too many arguments/],
+    [
+      'start --config x --listen 127.0.0.1:0',
+      /'--listen <host:port>' cannot be used with .*--config/,
+    ],
     ['check', /'--config <file>' not specified/],
     ['key', /Usage: bidweir key/],
     ['key new x', /too many arguments/],
@@ -47,6 +51,14 @@ t.test('wrong usage is 64, said on stderr', async (t) => {
   for (const [argv, stderr] of cases)
     t.match(await runHere(argv.split(' ')), { code: 64, stdout: '', stderr }, argv)
   t.match(await command(['strat']), { code: 64, stderr: /Did you mean start/ })
+})
+
+t.test('a start without a file listens where the options say', async (t) => {
+  const addresses = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
+  const bidweir = await runBidweir(['start', ...addresses], newFolder())
+  t.teardown(() => bidweir.stop('SIGINT'))
+  t.match(bidweir.stdout(), /^bid traffic +http:\/\/127\.0\.0\.1:\d+\/bid\/demo$/m)
+  t.equal((await fetch(`http://127.0.0.1:${bidweir.adminPort}/readyz`)).status, 200)
 })
 
 t.test('a command loads what it needs', async (t) => {

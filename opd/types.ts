@@ -1,8 +1,8 @@
-import type { ContextKey, Integration } from '../config.ts'
-import type { Body } from '../json/scanner.ts'
-import type { Arm, Guard, Mode } from '../pricing/arms.ts'
-import type { ResponseReason } from '../pricing/types.ts'
-import type { Rates } from '../shared/rates.ts'
+import type { ContextKey, Integration } from './config.ts'
+import type { Body } from './json/scanner.ts'
+import type { Arm, Guard, Mode } from './shared/arms.ts'
+import type { Rates } from './shared/rates.ts'
+import type { ResponseReason } from './shared/reasons.ts'
 
 /** The decoded bid request. A promise if decoding is still under way; it never rejects. */
 export type RequestSource = () => Body | null | Promise<Body | null>
@@ -103,6 +103,8 @@ export interface LookupResult {
   record: DecisionRecord | null
   /** The suppliers, if several have decisions with this bid id and the notice names none; otherwise empty. */
   ambiguous: readonly string[]
+  /** The shared log cannot be asked, so the decision of a bare bid id is not known yet. */
+  provisional: boolean
   /** The decision is older than `attributionWindow`. */
   late: boolean
 }
@@ -145,9 +147,13 @@ export interface Engine {
       svcOpd: string | undefined
       ssp: string | undefined
       sees?: (supplier: string) => boolean
+      /** Milliseconds since the epoch, when the notice arrived; default: now. Later decisions are not its own. */
+      at?: number
     },
     mayUseLog?: (context: ContextState) => boolean,
   ): Promise<LookupResult>
+  /** Whether the bid log of this node has a decision with the bid id. */
+  hasLogged(bidId: string): boolean
   /** Decodes one context, expired or not, for the explain call. `record` is null if it cannot be decoded. */
   explain(
     svcOpd: string,

@@ -6,17 +6,17 @@
  *   head ──▶ body ──▶ responding ──▶ head …         responded before the body was complete: the rest is discarded
  */
 import type { Socket } from 'node:net'
-import { plainAddress } from '../../opd/shared/client-address.ts'
+import { plainAddress } from '../../opd/base/client-address.ts'
 import type { Exchange } from '../exchange/exchange.ts'
 import { problem } from '../problem.ts'
+import type { Inbound } from '../types.ts'
 import { closingResponse } from '../wire/fields.ts'
 import { HeadTemplates } from '../wire/head-templates.ts'
 import { type RequestHead, readRequestHead, setLength } from '../wire/request-head.ts'
 import { SocketReads } from '../wire/socket-reads.ts'
 import { singleWrite } from '../wire/write-message.ts'
 import type { ConnectionLife } from './connection-life.ts'
-import { type ReplyLane, StrictReply } from './strict-reply.ts'
-import type { Inbound } from './types.ts'
+import { FastReply, type ReplyLane } from './fast-reply.ts'
 
 export interface FastLane extends ReplyLane {
   /** The exchange of this request. Null: the request belongs to the general lane, and nothing was sent or counted. */
@@ -48,9 +48,9 @@ const timedOut = closingResponse('408 Request Timeout')
 const maxEarly = 64 * 1024
 
 /** The connection is itself the request that is served, and its reply: neither is allocated. */
-export class StrictConnection extends StrictReply implements Inbound {
+export class FastConnection extends FastReply implements Inbound {
   protected override readonly lane: FastLane
-  private readonly onRemoved: (connection: StrictConnection) => void
+  private readonly onRemoved: (connection: FastConnection) => void
   readonly remote: string
   readonly secure = false
   readonly reply = this
@@ -71,7 +71,7 @@ export class StrictConnection extends StrictReply implements Inbound {
     socket: Socket,
     life: ConnectionLife,
     lane: FastLane,
-    onRemoved: StrictConnection['onRemoved'],
+    onRemoved: FastConnection['onRemoved'],
   ) {
     super(socket, life, lane)
     this.lane = lane

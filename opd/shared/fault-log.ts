@@ -2,8 +2,9 @@
  * Counts and logs internal errors. Such an error costs a bid its optimisation and nothing else. The first error of each
  * place is logged at once, then at most one a minute with the number of those that were not logged.
  */
-import { shortId } from '../openrtb/request.ts'
-import type { Log } from '../shared/log.ts'
+
+import type { Log } from '../base/log.ts'
+import { shortId } from './short-id.ts'
 
 /** The consequence of an error, by place. */
 const consequences = {

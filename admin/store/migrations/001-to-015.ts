@@ -176,29 +176,7 @@ const takenOff = migration('015-taken-off', () => [
     constraint taken_off_key primary key (day, supplier))`,
 ])
 
-/**
- * PostgreSQL: what nodes without Redis share of their models. The large tables are unlogged: a crash of the database
- * empties them, and the nodes write them again. The places of the stream are logged, so that none is used twice.
- */
-const modelBus = migration('016-model-bus', (postgres) =>
-  postgres
-    ? [
-        'create table model_streams (mode text primary key, last bigint not null)',
-        "insert into model_streams values ('revenue', 0), ('margin', 0)",
-        `create unlogged table model_deltas (
-          mode text not null, place bigint not null, delta bytea not null,
-          primary key (mode, place))`,
-        `create unlogged table shared_models (
-          mode text primary key, holder text not null, held_until bigint not null,
-          asked bigint not null default 0, number bigint not null default 0, head text,
-          model bytea)`,
-        // models and curves are compressed already
-        'alter table shared_models alter column model set storage external',
-      ]
-    : [],
-)
-
-export const upTo016: readonly Migration[] = [
+export const upTo015: readonly Migration[] = [
   ...[core, auth, refreshExpiry, hours, staleHours, userStates, models, nodes, losses],
-  ...[nodeFigures, seats, ledgerDays, armSums, eventMarks, takenOff, modelBus],
+  ...[nodeFigures, seats, ledgerDays, armSums, eventMarks, takenOff],
 ]

@@ -13,6 +13,7 @@ export const arms = [
   'outside',
   'fixed',
   'capped',
+  'below_floor',
 ] as const
 export type Arm = (typeof arms)[number]
 
@@ -39,6 +40,7 @@ export const armRules: Readonly<Record<Arm, { money: boolean; asks: boolean; pri
   outside: { money: true, asks: true, priced: false },
   capped: { money: true, asks: true, priced: false },
   floor: { money: true, asks: false, priced: false },
+  below_floor: { money: true, asks: false, priced: false },
   no_rate: { money: true, asks: false, priced: false },
   fixed: { money: true, asks: false, priced: false },
   test: { money: false, asks: false, priced: false },

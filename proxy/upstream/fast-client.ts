@@ -3,7 +3,7 @@
  * body at once. After anything but a complete, unambiguous response it closes, and reports `broken`.
  */
 import type { Socket, TcpNetConnectOpts } from 'node:net'
-import type { Body, ResponseSink, SendFailure } from '../listen/types.ts'
+import type { Body, ResponseSink, SendFailure } from '../types.ts'
 import { type BodySink, ChunkedReader } from '../wire/chunked.ts'
 import type { HeadTemplates } from '../wire/head-templates.ts'
 import type { OutgoingRequest } from '../wire/outgoing-heads.ts'
@@ -17,10 +17,16 @@ import {
 } from '../wire/response-head.ts'
 import { connectTo } from '../wire/socket-reads.ts'
 import { writeMessage } from '../wire/write-message.ts'
-import { type Connection, type PoolEvents, reuseTime, silentConnectMs } from './connection.ts'
+import {
+  type Connection,
+  type PoolEvents,
+  releaseWritten,
+  reuseTime,
+  silentConnectMs,
+} from './connection.ts'
 import { writeSoon } from './request-batch.ts'
 
-export class StrictClient implements Connection, BodySink {
+export class FastClient implements Connection, BodySink {
   connectedAt = performance.now()
   reusableUntil = 0
   private readonly socket: Socket
@@ -132,15 +138,15 @@ export class StrictClient implements Connection, BodySink {
     const read = bytes.subarray(0, count)
     const from = partial === null ? read : Buffer.concat([partial, read])
     this.partial = null
-    const end = this.parseHead(from)
+    const end = this.parseHead(from, partial?.length ?? 0)
     if (end >= 0) this.readBody(from, end, from.length)
   }
 
-  /** The position of the body; -1: the head is incomplete or malformed. */
-  private parseHead(bytes: Buffer): number {
+  /** The position of the body; -1: the head is incomplete or malformed. `known`: bytes of an incomplete head. */
+  private parseHead(bytes: Buffer, known: number): number {
     for (let at = 0; ; ) {
       const end = bytes.indexOf(blankLine, at)
-      if (end < 0 || end - at > maxHead) return this.incomplete(bytes, at)
+      if (end < 0 || end - at > maxHead) return this.incomplete(bytes, at, known)
       const text = bytes.toString('latin1', at, end + 2)
       const head = readResponseHead(text)
       if (head === null || head.status === 101) return this.malformed('not an HTTP/1.1 response')
@@ -167,9 +173,9 @@ export class StrictClient implements Connection, BodySink {
     this.sink!.head(head, length)
   }
 
-  private incomplete(bytes: Buffer, at: number): number {
+  private incomplete(bytes: Buffer, at: number, known: number): number {
     const rest = bytes.subarray(at)
-    const fault = partialHeadFault(rest)
+    const fault = partialHeadFault(rest, Math.max(0, known - at))
     if (fault !== null) return this.malformed(fault)
     this.partial = Buffer.from(rest)
     return -1
@@ -214,11 +220,9 @@ export class StrictClient implements Connection, BodySink {
     this.flowing = true
     const now = performance.now()
     const reusableFor = alone && head.keepAlive ? reuseTime(head.hint) : 0
-    // After an early response, the unwritten rest of the request would be read as the next request.
-    if (reusableFor > 0 && this.usable && this.socket.writableLength === 0) {
-      this.reusableUntil = now + reusableFor
-      this.pool.released(this, now)
-    } else this.destroy()
+    this.reusableUntil = now + reusableFor
+    if (reusableFor > 0 && this.usable) releaseWritten(this, this.socket, this.pool, now)
+    else this.destroy()
     if (body === null) sink.end(now)
     else sink.whole!(body, now)
   }
