@@ -12,15 +12,14 @@ export interface Multiple {
   deviation: number
 }
 
-const E = (k: string, d: number) => { const v = process.env[k]; return v === undefined || v === '' ? d : +v }
 /** Before anything is measured. */
-const before: Multiple = { mean: E('M0', 1), deviation: E('SD0', 0.35) }
+const before: Multiple = { mean: 1, deviation: 0.3 }
 /** Standard deviation of the multiple between suppliers, and between the present and the past. */
-const alike = E('ALIKE', 0.2)
+const alike = 0.2
 /** With fewer expected wins nothing is measured. */
 const few = 20
 /** Bounds of a multiple. */
-const [lowest, highest] = [E('LOWEST', 0.5), 7]
+const [lowest, highest] = [0.6, 7]
 /** A smaller expected loss is not measured. */
 const leastLoss = 0.002
 

@@ -9,12 +9,11 @@ import type { Mode } from '../../shared/arms.ts'
 import type { Multiple } from './calibration.ts'
 import type { Evidence } from './evidence.ts'
 
-const E = (k: string, d: number) => { const v = process.env[k]; return v === undefined || v === '' ? d : +v }
 /**
  * Change of the logarithm of a multiplier by one decision that loses twice the permitted share: at the start, and later. In margin
  * mode: for a gap of 1.
  */
-const [gainFirst, gainLast, gainFalls] = [0.012, E('GAIN', 0.003), 300]
+const [gainFirst, gainLast, gainFalls] = [0.012, 0.003, 300]
 const gainMargin = 0.1
 /** A smaller permitted share counts as this one: a floor of 1 permits nothing. */
 const leastShare = 0.002
@@ -28,20 +27,20 @@ const mostMargin = 200
  * What is left of the permitted loss, or was lost beyond it, is made up for within a share of the bids so far, and at least so
  * many bids. The loss that may be expected of a bid is at most so many times the permitted one.
  */
-const [errors, madeUpIn, madeUpLeast, mostAllowed] = [E('Z', 1), 0.25, 500, E('MOST', 1.1)]
+const [errors, madeUpIn, madeUpLeast, mostAllowed] = [1, 0.25, 500, 1.1]
 /** Decisions that are counted. */
 const horizon = 50_000
 /** Most bids keep their price at first. */
-const startSpend = E('S0', 3)
-const startWins = E('L0', 1)
+const startSpend = 3
+const startWins = 1
 const startMargin = 1
 const meanHorizon = 2000
 /** A bid above so many mean bids has a smaller weight in the mean. A price of 1e8 would determine lambda for days. */
 const dearest = 50
 /** Decisions before that limit applies. */
 const young = 20
-/** Bound of the gap of one bid, in what a mean bid may lose. With a lower bound, bids of high prices would lose too much. */
-const largest = 400
+/** Bound of the change of a logarithm by one bid. With a lower bound, bids of high prices would lose too much. */
+const largest = 1.2
 
 /** What is known of the loss by lower prices. */
 export interface Known {
@@ -139,12 +138,12 @@ export class Multipliers {
     ledger[3]! += lost * inBa
     const mayWins = trust * allowed(1 - minWins, wins, ledger[0]!, ledger[1]!, means[1]!)
     const maySpend = trust * allowed(1 - minSpend, spend, ledger[2]!, ledger[3]!, means[2]!)
-    const tr = (globalThis as any).__truth
-    const roomWins = tr ? (1 - minWins) * tr(inBa) - (tr(inBa) - tr(out)) : mayWins * winIn - wins.mean * lost
-    const roomSpend = tr ? ((1 - minSpend) * tr(inBa) - (tr(inBa) - tr(out))) * inBa : (maySpend * winIn - spend.mean * lost) * inBa
+    const roomWins = (mayWins * winIn - wins.mean * lost) / (means[1]! * (1 - minWins + leastShare))
+    const roomSpend =
+      ((maySpend * winIn - spend.mean * lost) * inBa) / (means[2]! * (1 - minSpend + leastShare))
     const by = gainLast + (gainFirst * gainFalls) / (gainFalls + this.decisions)
-    this.wins = minWins > 0 ? moved(this.wins, roomWins / (means[1]! * (1 - minWins + leastShare)), limited, least, most, by) : 0
-    this.spend = minSpend > 0 ? moved(this.spend, roomSpend / (means[2]! * (1 - minSpend + leastShare)), limited, least, most, by) : 0
+    this.wins = minWins > 0 ? moved(this.wins, roomWins, limited, least, most, by) : 0
+    this.spend = minSpend > 0 ? moved(this.spend, roomSpend, limited, least, most, by) : 0
   }
 }
 
@@ -156,9 +155,19 @@ export const free = ({ minWinRate, minSpend }: Policy) =>
  * The share of a bid's wins (spend) that may be lost: `share` of all, more while less was lost so far, and less while more was.
  * `base`: wins at the bids' own prices, and `lost`: those lost of them, by the model. `mean`: the base of one bid.
  */
-function allowed(share: number, { mean, deviation }: Multiple, base: number, lost: number, each: number) {
+function allowed(
+  share: number,
+  { mean, deviation }: Multiple,
+  base: number,
+  lost: number,
+  each: number,
+) {
   const left = share * base - (mean + errors * deviation) * lost
-  return within(share + left / Math.max(madeUpLeast * each, madeUpIn * base), 0, mostAllowed * share)
+  return within(
+    share + left / Math.max(madeUpLeast * each, madeUpIn * base),
+    0,
+    mostAllowed * share,
+  )
 }
 
 /** The margin share that the model must expect so that the realized one is the target. It makes up for earlier differences. */
@@ -186,6 +195,6 @@ function moved(
   gain: number,
 ): number {
   if (limited && surplus > 0) return multiplier
-  const next = Math.max(low, multiplier) * Math.exp(-gain * within(surplus, -largest, largest))
+  const next = Math.max(low, multiplier) * Math.exp(within(-gain * surplus, -largest, largest))
   return Number.isFinite(next) ? within(next, low, high) : high
 }

@@ -13,14 +13,13 @@ const measureEvery = 64
 /** The guard `kept` acts if kept wins are below the floor by this much. */
 const killBelow = 0.02
 
-const E = (k: string, d: number) => { const v = process.env[k]; return v === undefined || v === '' ? d : +v }
 /**
  * Share of bids that keep their own price although a lower one is best: at first, and at last. It falls with the bids of all
  * suppliers.
  */
-const held = { first: E('HELD', 0.1), last: E('HELD1', 0.04), falls: 50_000 }
+const held = { first: 0.1, last: 0.04, falls: 50_000 }
 /** With so many wins at lower prices half of the permitted loss may be used. */
-const halfTrust = E('N0', 100)
+const halfTrust = 100
 
 /** No bid is held if the lowest winning price is known of a larger share of wins. */
 const mostly = 0.5
@@ -192,7 +191,8 @@ export class SupplierState {
       judged: {
         known,
         floor,
-        bound: this.guarded,
+        guarded: this.guarded,
+        bound: this.bound,
         told: this.knowsLeast,
         judgeIn: this.measureIn,
       },
@@ -209,9 +209,10 @@ export class SupplierState {
     this.multipliers.restore(from.means)
     this.guards.restore(from.guards)
     this.lossNotices.restore(from.toldLosses ?? [0, 0])
-    const { known, floor, bound, told, judgeIn } = from.judged
+    const { known, floor, guarded, bound, told, judgeIn } = from.judged
     this.floor = floor
-    this.guarded = bound
+    this.guarded = guarded
+    this.bound = bound
     this.knowsLeast = told
     this.measureIn = judgeIn
     Object.assign(this.known.wins, known.wins)

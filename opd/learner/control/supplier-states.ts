@@ -12,6 +12,7 @@ export interface Saved {
   suppliers: [number, Parameters<SupplierState['restore']>[0]][]
   fall: ReturnType<WinRateCusum['saved']>
   pool: { sums: number[]; age: number }
+  clock: [now: number, noticeTimeout: number]
 }
 
 export class SupplierStates {
@@ -81,10 +82,12 @@ export class SupplierStates {
     return {
       fall: this.fall.saved(),
       pool: { sums: [...sums], age },
+      clock: [this.now, this.noticeTimeout],
     }
   }
 
-  restore({ suppliers, fall, pool }: Saved): void {
+  restore({ suppliers, fall, pool, clock }: Saved): void {
+    ;[this.now, this.noticeTimeout] = clock
     this.pool.restore(pool.sums, pool.age)
     for (const [id, saved] of suppliers) this.of(id).restore(saved)
     this.fall.restore(fall)

@@ -111,7 +111,11 @@ export class RefitSchedule {
   private rows = 0
   private at = Number.NEGATIVE_INFINITY
 
-  /** Another node made the last refit, of so many rows. */
+  saved(): [number, number] {
+    return [this.rows, Number.isFinite(this.at) ? this.at : 0]
+  }
+
+  /** The last refit was of so many rows. */
   fitted(rows: number, now: number): void {
     this.rows = rows
     this.at = now

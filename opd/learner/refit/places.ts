@@ -31,7 +31,9 @@ export function placesOf(
   most: number,
   sampled: number,
 ): Place[] {
-  const groups = Map.groupBy(Array(rows.count).keys(), (row) => (rows.arrived[row]! < grown ? 0 : keys[row]!))
+  const groups = Map.groupBy(Array(rows.count).keys(), (row) =>
+    rows.arrived[row]! < grown ? 0 : keys[row]!,
+  )
   groups.delete(0)
   return [...groups]
     .filter(([, group]) => group.length >= fewest)

@@ -72,8 +72,7 @@ function calibrated(
   const shared = [1, 3, 4].map(
     (sum) => rows.form[formPlaces.findIndex((place) => place.key === 0 && place.sum === sum)]!,
   )
-  if (rows.count === 0)
-    return { shared: [], strengths: { formShares: new Map(), rows: new Map() } }
+  if (rows.count === 0) return { shared: [], strengths: { formShares: new Map(), rows: new Map() } }
   const start = form.x.slice()
   const isOther = (row: number) => (row & 1) === 1
   for (const at of rows.form) form.x[at] = 0
