@@ -16,6 +16,8 @@ export interface Multiple {
 const before: Multiple = { mean: 1, deviation: 0.3 }
 /** Standard deviation of the multiple between suppliers, and between the present and the past. */
 const alike = 0.2
+/** Relative standard deviation of the wins over the expected wins between kinds of bids. */
+const transport = 0.06
 /** With fewer expected wins nothing is measured. */
 const few = 20
 /** Bounds of a multiple. */
@@ -27,11 +29,20 @@ export const unmeasured = (): Multiple => ({ ...before })
 
 export type Kind = 'wins' | 'spend'
 type Columns = Record<
-  'due' | 'dueIn' | 'weighedCome' | 'weighedDue' | 'weighedIn' | 'variance' | 'known' | 'knownIn',
+  | 'come'
+  | 'due'
+  | 'dueIn'
+  | 'weighedCome'
+  | 'weighedDue'
+  | 'weighedIn'
+  | 'variance'
+  | 'known'
+  | 'knownIn',
   Column
 >
 const columnsOf: Record<Kind, Columns> = {
   wins: {
+    come: 'wins',
     due: 'due',
     dueIn: 'dueIn',
     weighedCome: 'weighedWins',
@@ -42,6 +53,7 @@ const columnsOf: Record<Kind, Columns> = {
     knownIn: 'knownWinsIn',
   },
   spend: {
+    come: 'spend',
     due: 'spendDue',
     dueIn: 'spendIn',
     weighedCome: 'weighedSpend',
@@ -91,19 +103,26 @@ function combine(multiple: Multiple, measured: Measured | null): void {
   multiple.deviation = 1 / Math.sqrt(prior + now)
 }
 
-/** The loss of lowered bids against those that kept their own price by chance. */
+/**
+ * The loss of lowered bids. What they would have won at their own prices, over what the model expects, is shown by those that kept
+ * their price by chance, and by the other bids, from which lowered ones may differ by `transport`.
+ */
 function compared(evidence: Evidence, columns: Columns): Measured | null {
   const low = rates(evidence, columns, 'lowered', columns.weighedDue)
   const high = rates(evidence, columns, 'compared', columns.weighedIn)
-  if (!(low.due > 0 && high.due > 0)) return null
+  const others = evidence.total('own', columns.come) / evidence.total('own', columns.due)
+  if (!(low.due > 0 && low.come > 0 && high.due > 0)) return null
   const keeps = low.due / evidence.total('lowered', columns.weighedIn)
   // The variance is the one that the model expects, because that of a few counted wins would be too small. Lost notices raise it.
   const reported = Math.min(1, (low.come + high.come) / (low.due + high.due))
-  const ratio = low.come / low.due / (high.come / high.due)
+  const [chance, known] = [reported / high.variance, others > 0 ? 1 / transport ** 2 : 0]
+  const level =
+    ((high.come / high.due) * chance + (known > 0 ? others * known : 0)) / (chance + known)
+  const deviation = Math.sqrt(low.variance / reported + 1 / (chance + known))
   return {
     expected: 1 - keeps,
-    found: 1 - keeps * ratio,
-    deviation: keeps * Math.sqrt((low.variance + high.variance) / reported),
+    found: 1 - (keeps * low.come) / low.due / level,
+    deviation: keeps * deviation,
   }
 }
 
