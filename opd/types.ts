@@ -1,3 +1,5 @@
+import type { Mutation } from './agent/agent.ts'
+import type { AgentCall } from './agent/call.ts'
 import type { ContextKey, Integration } from './config.ts'
 import type { Body } from './json/scanner.ts'
 import type { Arm, Guard, Mode } from './shared/arms.ts'
@@ -134,6 +136,14 @@ export interface Engine {
   readsResponses(supplier: string): boolean
   /** Counts a response that OPD would have parsed if it were on: `disabled` or `invalid_config`. */
   countUnread(supplier: string): void
+  /**
+   * Prices the bids of an agent call while `bids` is iterated: for each bid its new price, or null if it keeps its own. null:
+   * OPD is off for the supplier. `modelVersion`: of the model that prices.
+   */
+  priceAgentCall(
+    supplier: string,
+    call: AgentCall,
+  ): { bids: Iterable<Mutation | null>; modelVersion: string } | null
   /** Prices the bids of a standalone call (CONTRACT 7). */
   priceStandalone(supplier: string, body: Buffer): StandaloneResult
   /**

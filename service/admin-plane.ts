@@ -1,4 +1,7 @@
 /** Composes the admin listener: authentication, and the plugin of each path. */
+
+import { AgentListener } from '../admin/agent/listener.ts'
+import { AgentMetrics } from '../admin/agent/metrics.ts'
 import { bearer } from '../admin/auth/bearer.ts'
 import { createAuth } from '../admin/auth/index.ts'
 import { consoleCalls } from '../admin/console/route.ts'
@@ -10,10 +13,12 @@ import { alive, health } from '../admin/http/health.ts'
 import type { Role } from '../admin/http/roles.ts'
 import { createAdmin } from '../admin/http/server.ts'
 import { ImpressionCounters } from '../admin/impressions/counters.ts'
+import { applyLossOutcome } from '../admin/impressions/losses.ts'
 import { type NoticeDeps, Notices } from '../admin/impressions/process.ts'
 import { Reconciler } from '../admin/impressions/reconciler.ts'
 import { impressions } from '../admin/impressions/route.ts'
 import { management } from '../admin/management/route.ts'
+import { type BlockDeps, supplierBlocks } from '../admin/management/supplier-blocks.ts'
 import { authMetrics, opdMetrics, reconcilerMetrics } from '../admin/metrics/registry.ts'
 import { decisions } from '../admin/prices/decisions.ts'
 import { standalone } from '../admin/prices/standalone.ts'
@@ -51,6 +56,7 @@ function encodedPricesIn(current: ConfigRef): () => boolean {
 export async function openAdminPlane(
   current: ConfigRef,
   components: Components,
+  rules: Omit<BlockDeps, 'store' | 'now'>,
   notReady: () => string[],
   log: Log,
 ) {
@@ -124,7 +130,6 @@ export async function openAdminPlane(
     alert: (what, supplier) => log.warn({ what, supplier }, 'win notices need attention'),
     counters,
     onDuplicate: duplicates.count,
-    onWin: events?.won,
   }
   const processed = new Notices(noticeDeps)
   const reconciler = new Reconciler({
@@ -132,12 +137,18 @@ export async function openAdminPlane(
     contextTtl: noticeDeps.contextTtl,
   })
   reconcilerMetrics(registry, reconciler.counts)
+  await store.outcomes.follow({
+    apply(outcome) {
+      if (outcome.kind === 'notice') processed.applyOutcome(outcome)
+      if (outcome.kind === 'loss') applyLossOutcome(noticeDeps, outcome)
+    },
+    stream: events?.stream ?? null,
+  })
   const notices = impressions({
     ...noticeDeps,
     notices: processed,
     losses: store.losses,
     encodedPrices: encodedPricesIn(current),
-    onLoss: events?.lost,
     verifier: auth.verifier,
     log,
     tracer: components.tracing,
@@ -182,9 +193,9 @@ export async function openAdminPlane(
         changed: () => void directory.refresh(),
         snapshots: snapshotCatalog(modelsDirOf(current.config)),
         followed: followModelControl,
-        onVoid: events?.voided,
         now,
       }),
+      supplierBlocks({ ...rules, store, authenticate, now }),
       dashboard({
         realm: auth.realm,
         external:
@@ -199,6 +210,7 @@ export async function openAdminPlane(
         account,
         configuration: () => shownConfig(current.config),
         activeOpd: (id) => activeOpd(engine.integration(id)),
+        chance: (mode, facts, price) => modelManager.of(mode).winChance(facts, price),
         recentBids: (mode, filter, most) => modelManager.of(mode).recentBids(filter, most),
         users: auth.realm === null ? null : { store, now },
       }),
@@ -215,6 +227,22 @@ export async function openAdminPlane(
       notices,
     ],
   })
+  const agentConfig = current.config.agent
+  const agent =
+    agentConfig === null
+      ? null
+      : new AgentListener({
+          config: agentConfig,
+          engine,
+          metrics: new AgentMetrics(registry),
+          supplierState(id) {
+            if (!current.active.has(id)) return 'unknown'
+            const state = directory.snapshot().suppliers.get(id)
+            const isActive = state?.datacenters.get(location)?.active ?? true
+            return isActive && state?.allSeatsInactive !== true ? 'active' : 'inactive'
+          },
+          ready: () => notReady().length === 0,
+        })
   const noticesAddress = current.config.notices.listen
   // The plugin is that of the admin listener, so that both share their limits.
   const noticesListener =
@@ -230,15 +258,18 @@ export async function openAdminPlane(
       address = listen.replace(/\d+$/, String(bound.port))
       return bound
     },
+    /** The port of the agent listener; null: there is none. */
+    listenForAgents: async () => (await agent?.listen())?.port ?? null,
     /** Connections end with their next responses, while other nodes take over. */
     drain() {
+      agent?.drain()
       admin.drain()
       noticesListener?.drain()
     },
     async close() {
       figures.close()
       reconciler.close()
-      await Promise.all([admin.close(), noticesListener?.close(), allNodes.close()])
+      await Promise.all([admin.close(), noticesListener?.close(), agent?.close(), allNodes.close()])
     },
     /** Frees issuers and tokens. Call it after the last request. */
     end: () => auth.close(),

@@ -80,6 +80,7 @@ export async function openModels(parts: ModelParts) {
           location: started.location,
           bidTtl: () => sharedBidTtl(current.config),
           held: parts.held,
+          now,
           log,
           nodes,
           onNodes(alive) {

@@ -48,16 +48,10 @@ const noticeTime = (attributionWindow: number) => Math.min(3 * attributionWindow
 
 type Counts = Record<string, number>
 
-/** Totals since the start of the node, of which the last minutes are shown. */
-interface Totals {
-  requests: Float64Array
-  durations: Float64Array
-  /** By name and by status of notices. */
-  funnel: FunnelFigures
-}
 interface Mark {
   at: number
-  totals: Map<string, Totals>
+  /** By supplier, if it has had any. */
+  totals: Map<string, Float64Array>
   notices: NoticeTotals
 }
 
@@ -67,60 +61,50 @@ interface NoticeTotals {
   refused: number
 }
 
-/** The positive entries, by name. */
+const durationNames = [...bounds, Number.POSITIVE_INFINITY]
+const factorNames = [...factorBounds, Number.POSITIVE_INFINITY]
+const statuses = ['attributed', 'unattributed', 'duplicate', 'ignored', 'rejected'] as const
+const noMacroAt = bidReasons.indexOf('no_macro')
+
+/**
+ * The totals of a supplier since the start of the node, of which the last minutes are shown:
+ *
+ *   [ requests by outcome | durations | notices by status | decided, noMacro, cleared, clearedLow ]
+ */
+const durationsAt = outcomes.length
+const statusesAt = durationsAt + durationNames.length
+const bidsAt = statusesAt + statuses.length
+const totalCount = bidsAt + 4
+
+/** The positive entries, by name. `offset`: where they begin in both lists. */
 function named(
   names: readonly (string | number)[],
   counts: ArrayLike<number>,
   before?: Float64Array,
+  offset = 0,
 ): Counts {
   const result: Counts = {}
   for (const [at, name] of names.entries()) {
-    const count = counts[at]! - (before?.[at] ?? 0)
+    const count = counts[offset + at]! - (before?.[offset + at] ?? 0)
     if (count > 0) result[name] = count
   }
   return result
 }
 
-const durationNames = [...bounds, Number.POSITIVE_INFINITY]
-const factorNames = [...factorBounds, Number.POSITIVE_INFINITY]
+const decidedIn = (stats: SupplierStats | undefined): number =>
+  modes.reduce(
+    (sum, mode) => (stats?.modes[mode].arms ?? []).reduce((all, { bids }) => all + bids, sum),
+    0,
+  )
 
-const noFunnel: FunnelFigures = { decided: 0, noMacro: 0, notices: {}, cleared: 0, clearedLow: 0 }
-const noMacroAt = bidReasons.indexOf('no_macro')
-
-/** What became of the bids of a supplier since the start; `money`: of its wins, by mode. */
-function funnelOf(
-  stats: SupplierStats | undefined,
-  notices: Counts,
-  money: readonly SupplierMoney[],
-): FunnelFigures {
-  const funnel = {
-    ...noFunnel,
-    notices: { ...notices },
-    noMacro: stats?.bidsWithoutMacro ?? 0,
-  }
-  for (const mode of modes) {
-    const of = stats?.modes[mode]
-    funnel.noMacro += of?.left[noMacroAt] ?? 0
-    funnel.decided += of?.arms.reduce((sum, { bids }) => sum + bids, 0) ?? 0
-  }
-  for (const { priced, low } of money) {
-    funnel.cleared += priced
-    funnel.clearedLow += low
-  }
-  return funnel
-}
-
-function funnelSince(now: FunnelFigures, before = noFunnel): FunnelFigures {
+function funnelOf(totals: Float64Array, before?: Float64Array): FunnelFigures {
+  const since = (at: number) => Math.max(0, totals[bidsAt + at]! - (before?.[bidsAt + at] ?? 0))
   return {
-    decided: now.decided - before.decided,
-    noMacro: now.noMacro - before.noMacro,
-    notices: Object.fromEntries(
-      Object.entries(now.notices)
-        .map(([status, count]) => [status, count - (before.notices[status] ?? 0)] as const)
-        .filter(([, count]) => count > 0),
-    ),
-    cleared: now.cleared - before.cleared,
-    clearedLow: now.clearedLow - before.clearedLow,
+    decided: since(0),
+    noMacro: since(1),
+    notices: named(statuses, totals, before, statusesAt),
+    cleared: since(2),
+    clearedLow: since(3),
   }
 }
 
@@ -218,10 +202,12 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
   async function mark(): Promise<void> {
     const slices = createSlices()
     const at = now()
-    const totals = new Map<string, Totals>()
+    const totals = new Map<string, Float64Array>()
     const [notices, money] = [noticesBySupplier(), moneyBySupplier()]
     for (const id of ids()) {
-      totals.set(id, totalsOf(id, notices, money))
+      const all = totalsOf(id, notices, money)
+      if (all.some((count) => count > 0)) totals.set(id, all)
+      awaited.count(id, all[bidsAt]!, at)
       await slices.next()
     }
     past = [...past.slice(1 - marks), { at, totals, notices: noticeTotals(notices) }]
@@ -231,13 +217,31 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
     id: string,
     notices: Map<string, Counts>,
     money: Map<string, SupplierMoney[]>,
-  ): Totals {
+  ): Float64Array {
+    const totals = new Float64Array(totalCount)
     const metrics = proxy.suppliers.get(id)?.metrics
-    return {
-      requests: metrics?.requests.slice() ?? new Float64Array(outcomes.length),
-      durations: metrics?.upstream.counts.slice() ?? new Float64Array(durationNames.length),
-      funnel: funnelOf(stats.suppliers.get(id), notices.get(id) ?? {}, money.get(id) ?? []),
+    if (metrics !== undefined) {
+      totals.set(metrics.requests)
+      totals.set(metrics.upstream.counts, durationsAt)
     }
+    const reported = notices.get(id) ?? {}
+    totals.set(
+      statuses.map((status) => reported[status] ?? 0),
+      statusesAt,
+    )
+    const own = stats.suppliers.get(id)
+    const paid = money.get(id) ?? []
+    const bare = modes.map((mode) => own?.modes[mode].left[noMacroAt] ?? 0)
+    totals.set(
+      [
+        decidedIn(own),
+        bare.reduce((sum, count) => sum + count, own?.bidsWithoutMacro ?? 0),
+        paid.reduce((sum, { priced }) => sum + priced, 0),
+        paid.reduce((sum, { low }) => sum + low, 0),
+      ],
+      bidsAt,
+    )
+    return totals
   }
 
   /** Those with traffic or decisions of this node. */
@@ -279,13 +283,13 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
       const supplier = proxy.suppliers.get(id)
       const before = oldest.totals.get(id)
       const totals = totalsOf(id, notices, money)
-      const requests = named(outcomes, totals.requests, before?.requests)
+      const requests = named(outcomes, totals, before)
       const own = stats.suppliers.get(id)
       return {
         requests,
-        durations: named(durationNames, totals.durations, before?.durations),
-        funnel: funnelSince(totals.funnel, before?.funnel),
-        awaited: awaited.count(id, totals.funnel.decided, at),
+        durations: named(durationNames, totals, before, durationsAt),
+        funnel: funnelOf(totals, before),
+        awaited: awaited.count(id, totals[bidsAt]!, at),
         rate: Object.values(requests).reduce((sum, count) => sum + count, 0) / window,
         modes: own === undefined ? {} : modesOf(own),
         left: own === undefined ? {} : leftOf(own),

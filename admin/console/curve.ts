@@ -1,15 +1,17 @@
 /** `GET /api/svc/curve/`: what the model expects of other prices, averaged over recent bids. */
 import * as z from 'zod'
 import type { OpdConfig } from '../../opd/config.ts'
-import type { BidFilter, RecentBid } from '../../opd/learner.ts'
+import type { BidFacts, BidFilter, RecentBid } from '../../opd/learner.ts'
 import type { Mode } from '../../opd/shared/arms.ts'
 import { jsonAnswer, queryOf, type Route } from '../http/call.ts'
-import { Problem } from '../http/problem.ts'
+import { malformed, Problem } from '../http/problem.ts'
 import { find, type Suppliers } from '../management/access.ts'
 
 export interface CurveDeps extends Suppliers {
   /** The opd block of a supplier; null: OPD is off or its configuration is not valid. */
   activeOpd(ssp: string): OpdConfig | null
+  /** Chance of winning of a bid at a price. */
+  chance(mode: Mode, facts: BidFacts, price: number): number
   /** The newest settled bids that the model of this node knows. */
   recentBids(mode: Mode, filter: BidFilter, most: number): RecentBid[]
   currency(): string
@@ -22,7 +24,10 @@ const curveQuery = z.strictObject({
   domain: z.string().max(256).optional().describe('Only bids of this domain'),
   in: price
     .optional()
-    .describe('Only bids whose inbound price is within 20 % of this, CPM in the base currency'),
+    .describe(
+      'Of one bid with this inbound price, CPM in the base currency, and no other features than these; without it, of recent bids',
+    ),
+  floor: price.optional().describe('Floor of that one bid, CPM; only with `in`'),
 })
 
 const pointSchema = z.strictObject({
@@ -36,7 +41,7 @@ const curveSchema = z.strictObject({
   mode: z.enum(['revenue', 'margin']),
   currency: z.string(),
   min_factor: z.number(),
-  bids: z.int().describe('Number of bids that were averaged'),
+  bids: z.int().nullable().describe('Number of recent bids that were averaged; null with `in`'),
   points: z.array(pointSchema),
 })
 
@@ -47,11 +52,10 @@ const steps = 50
 const factors = Array.from({ length: steps + 1 }, (_, at) =>
   Number((0.5 + (at * 0.5) / steps).toFixed(2)),
 )
-/** Bids that are averaged, which takes 2 ms, and that are searched for an inbound price. */
-const [most, searched] = [300, 3000]
+/** Bids that are averaged, which takes 2 ms. */
+const most = 300
 /** Fewer bids say nothing about those to come. */
 const fewest = 20
-const near = 0.2
 
 /** The means over bids at each factor: of the outbound price, of the chance of winning, and of the margin. */
 function averageCurve(bids: readonly RecentBid[]) {
@@ -74,33 +78,40 @@ export const curveRoute = (deps: CurveDeps): Route => ({
   path: '/api/svc/curve/',
   id: 'winCurve',
   tag: 'reports',
-  summary: 'The chance of winning and the expected margin by price, of recent bids',
+  summary: 'The chance of winning and the expected margin by price, of recent bids or of one',
   description:
-    'Means over the newest settled bids that the answering node knows, as its model estimates them now. Nothing is changed.',
+    'Means over the newest settled bids that the answering node knows, as its model estimates them now. With `in`, the estimate for one bid of which nothing else is known. Nothing is changed.',
   role: 'viewer',
   query: curveQuery,
   answers: { 200: jsonAnswer('From factor 0.5 to 1', curveSchema) },
   problems: [404],
   async handler(request) {
-    const { ssp, publisher, domain, in: price } = queryOf(curveQuery, request)
+    const { ssp, publisher, domain, in: price, floor } = queryOf(curveQuery, request)
     find(deps, request, ssp)
     const config = deps.activeOpd(ssp)
     if (config === null) throw new Problem(404, 'opd_off', 'OPD is off for this supplier')
+    if (price === undefined && floor !== undefined)
+      throw malformed([{ pointer: 'floor', detail: 'floor is of one bid: send in as well' }])
     const { mode, minFactor } = config
-    const filter = { supplier: ssp, publisher, domain: domain?.toLowerCase() }
-    const isNear = ({ inBa }: RecentBid) =>
-      price === undefined || Math.abs(inBa - Number(price)) <= near * Number(price)
-    const bids = deps
-      .recentBids(mode, filter, price === undefined ? most : searched)
-      .filter(isNear)
-      .slice(0, most)
+    const filter = { supplier: ssp, publisher, domain }
+    const answer = (bids: readonly RecentBid[], counted: number | null) => ({
+      ...{ mode, currency: deps.currency(), min_factor: minFactor, bids: counted },
+      points: averageCurve(bids),
+    })
+    if (price !== undefined) {
+      const facts: BidFacts = { ...filter, mode, inBa: Number(price), floor: Number(floor ?? 0) }
+      const chances = (prices: readonly number[]) =>
+        prices.map((each) => deps.chance(mode, facts, each))
+      // prices below the floor are shown, too: the model says what they would win
+      return answer([{ inBa: facts.inBa, floor: 0, chances }], null)
+    }
+    const bids = deps.recentBids(mode, filter, most)
     if (bids.length < fewest)
       throw new Problem(
         404,
         'too_few_bids',
         `Only ${bids.length} such bids are known, ${fewest} are needed`,
       )
-    const points = averageCurve(bids)
-    return { mode, currency: deps.currency(), min_factor: minFactor, bids: bids.length, points }
+    return answer(bids, bids.length)
   },
 })

@@ -6,13 +6,13 @@ import type { DecisionRecord, Engine, LookupResult } from '../../opd/types.ts'
 import type { ProblemFault } from '../http/problem.ts'
 import { type AccountOf, type Caller, seesSupplier } from '../http/roles.ts'
 import { clockSlack, type SameWin } from '../store/ledger-input.ts'
+import type { Outcome } from '../store/outcomes.ts'
 import type { DuplicateNotice } from '../store/rollup.ts'
 import type { LedgerRow } from '../store/tables.ts'
 import type { UnattributedWin, UnattributedWins } from '../store/unattributed.ts'
 import { clearedPrice } from './cleared-price.ts'
 import type { ImpressionCounters, Status } from './counters.ts'
 import {
-  type Attribution,
   attributedRow,
   eventsOf,
   isImplausible,
@@ -35,6 +35,7 @@ import {
 } from './lookup.ts'
 import { auditPrice, type Notice, plainDecimal } from './notice.ts'
 import { memoOf, noticeOf } from './notice-memo.ts'
+import { decisionOf, featuresText, type NoticeOutcome, noticeOutcome } from './outcome.ts'
 
 export interface NoticeDeps {
   engine: Engine
@@ -49,8 +50,6 @@ export interface NoticeDeps {
   alert: (what: string, supplier: string) => void
   /** Called for each duplicate, which the ledger does not store. */
   onDuplicate: (notice: DuplicateNotice) => void
-  /** Called for each attributed win that the ledger has recorded. It must only buffer. */
-  onWin?: ((row: LedgerRow) => void) | undefined
 }
 
 export type Rejection =
@@ -155,7 +154,7 @@ export class Notices {
       return refuse('svc_opd_required')
     // the row has the bid id of the row that it replaces, whichever reading of it has the decision
     const stored = { ...priced, bidId: win.bid_id }
-    const isNew = await this.recordWin(stored, lookup, record, 'bid_log', caller, win.at)
+    const isNew = await this.recordWin(stored, lookup, record, 'bid_log', caller, win.at, true)
     return isNew ? 'attributed' : refuse('repeated')
   }
 
@@ -185,11 +184,16 @@ export class Notices {
     const memo = memoOf(notice, ledgerBidId(notice.bidId), lookup.context, caller)
     const reason = reasonOf(lookup)
     const row = unattributedRow(notice, supplier === '' ? null : supplier, reason, at, memo)
-    let result = await ledger.record(row, same)
+    const outcome = JSON.stringify({
+      status: 'unattributed',
+      supplier,
+      mode: '',
+    } satisfies NoticeOutcome)
+    let result = await ledger.record(row, same, outcome)
     // the existing row is older than `contextTtl`: this is another win with a reused bid id
     const only = { supplier: notice.ssp }
     if (result === 'duplicate' && !(await isReported(ledger, notice, same.since, only)))
-      result = await ledger.record({ ...row, decision: `${row.decision}@${at}` }, same)
+      result = await ledger.record({ ...row, decision: `${row.decision}@${at}` }, same, outcome)
     if (result === 'duplicate') return this.duplicate(notice, { supplier })
     this.count(notice, 'unattributed', { supplier })
     return { status: 'unattributed', by: null, ...(toldReasons.has(reason) ? { reason } : {}) }
@@ -231,6 +235,7 @@ export class Notices {
     by: 'context' | 'bid_log',
     caller: Caller | null,
     at: number,
+    isSecond = false,
   ): Promise<boolean> {
     const { ledger, contextTtl, counters, alert } = this.deps
     const { supplier } = record
@@ -241,36 +246,63 @@ export class Notices {
     // an earlier notice may have been unattributed: its row is replaced by this one
     const since = Math.max(at - contextTtl(), Math.min(record.at, at) - clockSlack)
     const same: SameWin = { since, supplier }
-    if ((await ledger.record(row, same)) === 'duplicate') return false
-    this.deps.onWin?.(row)
     const marginWithoutContext = record.mode === 'margin' && by === 'bid_log'
+    const trains = by === 'context' || (caller !== null && !marginWithoutContext)
+    const outcome: NoticeOutcome = {
+      status: 'attributed',
+      features: featuresText(record),
+      trains,
+      least: notice.minToWin,
+      isSecond,
+    }
+    if ((await ledger.record(row, same, JSON.stringify(outcome))) === 'duplicate') return false
     if (marginWithoutContext) {
       counters.unreadableMargin++
       alert('the context of a win in margin mode cannot be read', supplier)
     }
-    const mayTrain = by === 'context' || (caller !== null && !marginWithoutContext)
-    this.apply(notice, attribution, row, mayTrain)
+    this.applyWin(record, row, outcome)
     return true
   }
 
+  /** Applies the outcome of a notice whose row is in the ledger although its caller was told otherwise. */
+  applyOutcome({ row, event, body }: Outcome): void {
+    const outcome = noticeOutcome(body)
+    const count = (status: Status, labels: NoticeLabels) =>
+      this.deps.counters.countNotice(
+        labels.supplier,
+        labels.mode ?? '',
+        status,
+        labels.by ?? 'none',
+        event,
+      )
+    if (outcome.status !== 'attributed')
+      // an unattributed row that is no longer there was replaced by another notice of the win
+      return count(row === null ? 'duplicate' : outcome.status, outcome)
+    const record = row === null ? null : decisionOf(row, outcome.features)
+    if (row === null || record === null) return
+    const by = row.by === 'context' ? 'context' : 'bid_log'
+    if (!outcome.isSecond) count('attributed', { ...record, by })
+    this.applyWin(record, row, outcome)
+  }
+
   /** The effects of a win that is in the ledger. A decision counts one impression, by the event that is money. */
-  private apply(
-    notice: Notice,
-    { record, late, integration }: Attribution,
+  private applyWin(
+    record: DecisionRecord,
     row: LedgerRow,
-    mayTrain: boolean,
+    outcome: NoticeOutcome & { status: 'attributed' },
   ): void {
     const { engine, counters } = this.deps
-    const { training, money } = eventsOf(integration)
-    const trains = training === notice.event
+    const { training, money } = eventsOf(this.deps.integration(record.supplier))
+    const isTraining = training === row.event
     const { margin, cleared } = row
     const paid = margin === null ? null : { cleared: Number(cleared), margin: Number(margin) }
-    engine.recordWin(record, trains, paid)
-    if (money === notice.event) counters.countImpression(record)
+    engine.recordWin(record, isTraining, paid)
+    if (money === row.event) counters.countImpression(record)
     counters.countWin(record, row, engine.rate(record.currency))
-    if (!trains) return
-    const minToWin = notice.minToWin === undefined ? undefined : Number(notice.minToWin)
-    if (mayTrain) engine.learnWin(record, Number(notice.price), late, minToWin)
+    if (!isTraining) return
+    const least = outcome.least === undefined ? undefined : Number(outcome.least)
+    const isLate = Number(row.late) === 1
+    if (outcome.trains) engine.learnWin(record, Number(cleared), isLate, least)
     else engine.withdrawExposure(record)
   }
 
@@ -281,11 +313,14 @@ export class Notices {
   ): Promise<NoticeResult> {
     const { ledger, counters } = this.deps
     const at = this.deps.now()
+    const labels = record ?? { supplier: this.labelOf(notice.ssp), mode: '' }
+    const { supplier, mode } = labels
+    const outcome = JSON.stringify({ status: 'rejected', supplier, mode } satisfies NoticeOutcome)
     // unauthenticated notices write rows at a limited rate; beyond it they are only counted
     if (code !== 'context_required' || this.anonymousRefusals.take(at))
-      await ledger.record(rejectedRow(notice, record, code, at))
+      await ledger.record(rejectedRow(notice, record, code, at), undefined, outcome)
     else counters.refusedUnkept++
-    this.count(notice, 'rejected', record ?? { supplier: this.labelOf(notice.ssp) })
+    this.count(notice, 'rejected', labels)
     return { status: 'rejected', code }
   }
 

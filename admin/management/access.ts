@@ -25,8 +25,6 @@ export interface Access extends Suppliers<ListedSupplier> {
   store: Store
   /** Called after a change on this node, so that it takes effect before the next poll. */
   changed: () => void
-  /** Called when a win was voided. It must not wait. */
-  onVoid?: ((decision: string) => void) | undefined
   now: () => number
 }
 

@@ -7,6 +7,7 @@ import { day } from './hour.ts'
 import { createLedger, type Ledger } from './ledger.ts'
 import { createLosses, type LossStore } from './losses.ts'
 import { migrate } from './migrations/index.ts'
+import { Outcomes } from './outcomes.ts'
 import { sqliteDialect } from './sqlite.ts'
 import { checkSql, createIntegrity } from './sqlite-file.ts'
 import { clockOf, type Tables } from './tables.ts'
@@ -31,6 +32,8 @@ export interface Store {
   readonly clockAhead: number
   ledger: Ledger
   losses: LossStore
+  /** What follows the rows of both. */
+  outcomes: Outcomes
   postgres: boolean
   /**
    * Calls the listener within half a second when any node or command has changed the directory. If the listener
@@ -181,7 +184,8 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
   /** Milliseconds that the clock of PostgreSQL is ahead of this node's. */
   let ahead = 0
   const clock = () => now() + ahead
-  const ledger = createLedger(wins, postgres, observe, clock)
+  const outcomes = new Outcomes({ db: wins, postgres, now: clock, log })
+  const ledger = createLedger(wins, postgres, observe, clock, outcomes)
   const listeners: (() => Promise<void>)[] = []
   let knownRevision = -1
   let lost = false
@@ -240,7 +244,8 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
       return ahead
     },
     ledger,
-    losses: createLosses(wins),
+    losses: createLosses(wins, postgres, outcomes),
+    outcomes,
     postgres,
     onChange(listener) {
       listeners.push(listener)

@@ -50,6 +50,11 @@ export interface NewRow extends LedgerRow {
   since: number | null
   /** `SameWin.supplier`. */
   of: string | null
+  /** What follows the row, as the journal of outcomes has it; null: nothing. */
+  outcome: string | null
+  /** The commit, and the process, of the entry in the journal. */
+  batch: string
+  node: string
 }
 
 /** The columns in the order of the JSON. Money is exact decimal text in JSON and in SQLite. */
@@ -84,6 +89,9 @@ export const newRowTypes: Record<keyof NewRow, string> = {
   day: 'integer',
   since: 'bigint',
   of: 'text',
+  outcome: 'text',
+  batch: 'text',
+  node: 'text',
 }
 export const newRowNames = Object.keys(newRowTypes) as (keyof NewRow)[]
 

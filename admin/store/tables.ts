@@ -48,6 +48,26 @@ export interface Tables {
     position: number
   }
   holds: { supplier: string; hold: Flag }
+  /** Suppliers of the API, also deleted ones (`block` null). `n`: the revision at the last change. */
+  supplier_blocks: {
+    supplier: string
+    account: string | null
+    version: number
+    n: number
+    /** JSON */
+    block: string | null
+  }
+  /** Every version of them. `account`: that of the author. */
+  supplier_versions: {
+    supplier: string
+    version: number
+    at: number
+    who: string
+    account: string
+    action: string
+    request_id: string
+    block: string | null
+  }
   /** By mode: the epoch of all nodes, and the packed model at its start. */
   models: {
     mode: string
@@ -63,11 +83,20 @@ export interface Tables {
   losses: { decision: string; at: number }
   /** What OPD took off won bids, by UTC day (its number since 1970); money in the base currency. */
   taken_off: { day: number; supplier: string; amount: number }
-  /**
-   * By node: the time before which all of its wins and losses are in the event log, and the time at which it wrote
-   * the row.
-   */
-  event_marks: { node: string; sent: number; alive: number }
+  /** What follows committed rows and has not followed yet (outcomes.ts). */
+  outcomes: {
+    batch: string
+    place: number
+    node: string
+    applied: Flag
+    at: number
+    kind: string
+    decision: string
+    event: string
+    body: string
+  }
+  /** Processes that work on the outcomes, and when they were last alive. */
+  outcome_nodes: { node: string; alive: number }
   /** Live nodes of a location, as last known. */
   nodes: { location: string; live: number }
   audit: {

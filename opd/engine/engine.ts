@@ -1,6 +1,7 @@
 /** The engine: binds integrations at configuration, rewrites bid responses, attributes win notices, trains the model. */
 
 import { hkdfSync } from 'node:crypto'
+import { priceAgentBids } from '../agent/agent.ts'
 import type { Log } from '../base/log.ts'
 import type { Integration } from '../config.ts'
 import type { BidLog, DecisionObserver, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
@@ -21,7 +22,6 @@ import type {
   Pause,
   ResponseToRewrite,
   RewrittenResponse,
-  StandaloneEntry,
   StandaloneResult,
 } from '../types.ts'
 import { createAttribution } from './attribution.ts'
@@ -169,6 +169,18 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     deps.log.warn({ ssp }, 'a standalone call has bids without imp, their floor is 0; logged once')
   }
 
+  const internalError = (place: 'standalone' | 'agent', error: unknown, supplier: string) => {
+    fault(place, error, supplier)
+    return new Error(`the pricing of a call failed: ${place}`)
+  }
+  function* reported<T>(bids: Iterable<T>, place: 'standalone' | 'agent', supplier: string) {
+    try {
+      yield* bids
+    } catch (error) {
+      throw internalError(place, error, supplier)
+    }
+  }
+
   /** An exception in this function is a bug. The error that it throws quotes nothing of the body; the API responds with 500. */
   function priceStandalone(
     supplier: string,
@@ -176,24 +188,13 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     price: PriceBid,
     body: Buffer,
   ): StandaloneResult {
-    const internalError = (error: unknown) => {
-      fault('standalone', error, supplier)
-      return new Error('a standalone call failed')
-    }
-    function* reported(entries: Iterable<StandaloneEntry>) {
-      try {
-        yield* entries
-      } catch (error) {
-        throw internalError(error)
-      }
-    }
     try {
       const result = standalone(body, opd, config.rates, config.base, price)
       if (!result.ok) return result
       if (result.withoutImp) warnOfNoImp(supplier)
-      return { ...result, entries: reported(result.entries) }
+      return { ...result, entries: reported(result.entries, 'standalone', supplier) }
     } catch (error) {
-      throw internalError(error)
+      throw internalError('standalone', error, supplier)
     }
   }
 
@@ -227,6 +228,17 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       const { price } = handlersOf(target)
       if (price === null) return { ok: false, status: 403, faults: [] }
       return priceStandalone(supplier, target.integration.opd, price, body)
+    },
+    priceAgentCall(supplier, call) {
+      const target = bound.get(supplier)
+      if (target === undefined) return null
+      const { price, onBid } = handlersOf(target)
+      const { opd } = target.integration
+      if (price === null || onBid === undefined || opd === null || opd === 'invalid') return null
+      const { rates, base } = config
+      const bids = priceAgentBids(call, { opd, rates, base, price, onBid })
+      const modelVersion = `${opd.mode}-${deps.learners.version(opd.mode)}`
+      return { bids: reported(bids, 'agent', supplier), modelVersion }
     },
     rate,
     ...attribution,

@@ -16,6 +16,7 @@ const consequences = {
   decision_log: 'a line is missing from the decision log',
   training: 'the model did not learn from a notice',
   standalone: 'a standalone call was refused with status 500',
+  agent: 'the bids of an agent call kept their prices',
 } as const
 
 export type FaultPlace = keyof typeof consequences

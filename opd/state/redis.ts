@@ -19,6 +19,8 @@ interface RedisOptions {
   /** The decisions that this node holds, which are written again after a loss. Default: none. */
   held?: HeldDecisions
   log: Log
+  /** Milliseconds since the epoch, by the clock of the decisions. Default: that of this machine. */
+  now?: () => number
   /** The last known number of live nodes of this location; 1 if it is not given. */
   nodes?: number
   /** Called when the number has changed. */
@@ -51,7 +53,7 @@ const bidsOfCommand = 200
 export type RedisState = ReturnType<typeof openRedis>
 
 export function openRedis(options: RedisOptions) {
-  const { url, location, bidTtl, held = () => [], log, onNodes } = options
+  const { url, location, bidTtl, held = () => [], now = Date.now, log, onNodes } = options
   const node = randomUUID()
   /** Commands that failed. */
   let failed = 0
@@ -122,7 +124,7 @@ export function openRedis(options: RedisOptions) {
     evaluate: (script, keys, values) => client.eval(script, { keys, arguments: values }),
     hGetAll: (key) => client.hGetAll(key),
     attempt,
-    now: Date.now,
+    now,
   })
   connection.onReady(() => bids.connected())
 

@@ -8,6 +8,7 @@ import type { ResponseHead } from '../types.ts'
 import { header } from '../wire/headers.ts'
 import { type BodyBuffer, withReservation } from './body-buffer.ts'
 import { type Decoded, decodeLater, decodeNow, type Encoding, encode } from './encoding.ts'
+import type { KeptGzip } from './kept-gzip.ts'
 import type { ResponseBody } from './reply.ts'
 
 export type ProcessingResult = ResponseBody | { kind: 'no_bid'; reason: 'unreadable' | 'inactive' }
@@ -30,6 +31,8 @@ export interface ProcessingContext extends Pick<Admission, 'budget'> {
   engine: Engine
   limits: Admission['limits'] & { maxRewriteBytes: number }
   recompress: 'same' | 'identity'
+  /** null: each message gets a zlib object of its own. */
+  gzip: KeptGzip | null
 }
 
 const json = /^((application|text)\/json|[^\s/]+\/[^\s/]+\+json)?$/i
@@ -85,7 +88,7 @@ export function processResponse(
 ): ProcessingResult | Promise<ProcessingResult> {
   const { head, body } = response
   const { maxRewriteBytes, maxHeldBytes } = context.limits
-  const decoded = decodeNow(head.fields, body, maxRewriteBytes)
+  const decoded = decodeNow(head.fields, body, maxRewriteBytes, context.gzip)
   if (decoded !== null) return rewrite(response, context, decoded)
   keep(response)
   const later = withReservation(context.budget, maxRewriteBytes, maxHeldBytes, () =>
@@ -171,18 +174,18 @@ function rewritten(
   if (result.unreadable) return { kind: 'no_bid', reason: 'unreadable' }
   if (result.removed > 0 && result.left === 0) return { kind: 'no_bid', reason: 'inactive' }
   if (result.text === undefined && result.body === body) return asReceived(response)
-  return encodeChanged(result.text ?? result.body, encoding, context.recompress)
+  return encodeChanged(result.text ?? result.body, encoding, context)
 }
 
 /** A changed body in its original encoding, or decoded; a promise if it is encoded off the event loop. */
 function encodeChanged(
   body: Buffer | string,
   encoding: Encoding,
-  recompress: 'same' | 'identity',
+  context: ProcessingContext,
 ): ResponseBody | Promise<ResponseBody> {
   if (encoding === 'identity') return { kind: 'changed', body, decoded: false }
-  if (recompress === 'identity') return { kind: 'changed', body, decoded: true }
-  const encoded = encode(encoding, typeof body === 'string' ? Buffer.from(body, 'latin1') : body)
+  if (context.recompress === 'identity') return { kind: 'changed', body, decoded: true }
+  const encoded = encode(encoding, body, context.gzip)
   return encoded instanceof Promise
     ? encoded.then((late): ResponseBody => ({ kind: 'changed', body: late, decoded: false }))
     : { kind: 'changed', body: encoded, decoded: false }

@@ -1,8 +1,8 @@
 /**
- * A connection to a plain HTTP/1.1 endpoint on node:net. It takes 15 us of CPU less per request than undici: it writes head and
- * body at once. After anything but a complete, unambiguous response it closes, and reports `broken`.
+ * A connection to an HTTP/1.1 endpoint on node:net or node:tls. It takes 15 us of CPU less per request than undici: it writes
+ * head and body at once. After anything but a complete, unambiguous response it closes, and reports `broken`.
  */
-import type { Socket, TcpNetConnectOpts } from 'node:net'
+import type { Socket } from 'node:net'
 import type { Body, ResponseSink, SendFailure } from '../types.ts'
 import { type BodySink, ChunkedReader } from '../wire/chunked.ts'
 import type { HeadTemplates } from '../wire/head-templates.ts'
@@ -15,7 +15,7 @@ import {
   readResponseHead,
   type UpstreamResponseHead,
 } from '../wire/response-head.ts'
-import { connectTo } from '../wire/socket-reads.ts'
+import { connectTo, type Target } from '../wire/socket-reads.ts'
 import { writeMessage } from '../wire/write-message.ts'
 import {
   type Connection,
@@ -47,37 +47,44 @@ export class FastClient implements Connection, BodySink {
   /** Bytes of the body that have not arrived. */
   private missing = 0
   private chunks: ChunkedReader | null = null
+  /** What is read arrived together with the head. */
+  private isFirstRead = false
+  /** The body of a chunked response that arrived whole, in the memory of the read. */
+  private joined: Buffer | null = null
   private flowing = true
   private readonly resume = () => {
     this.flowing = true
     this.socket.resume()
   }
 
-  constructor(
-    target: TcpNetConnectOpts,
-    pool: PoolEvents,
-    templates: HeadTemplates<UpstreamResponseHead>,
-  ) {
+  constructor(target: Target, pool: PoolEvents, templates: HeadTemplates<UpstreamResponseHead>) {
     this.pool = pool
     this.templates = templates
-    this.socket = connectTo(target, (bytes, count) => {
-      this.received(bytes, count)
-      return this.flowing
-    })
+    this.socket = connectTo(
+      target,
+      (bytes, count) => {
+        this.received(bytes, count)
+        return this.flowing
+      },
+      () => this.established(),
+    )
     this.socket.on('lookup', (_error, address) => {
       this.address = address
     })
-    this.socket.on('connect', () => {
-      this.connected = true
-      this.connectedAt = performance.now()
-      this.writeRequest()
-    })
     this.socket.on('error', (error: Error & { address?: string }) => {
       this.error = error
-      if (!this.connected) pool.connectFailed(error.address ?? '')
+      if (!this.connected) pool.connectFailed(error.address ?? this.address)
+      // After a fault of its records a TLSSocket reports the error, and stays open.
+      this.socket.destroy()
     })
     this.socket.on('end', () => this.ended())
     this.socket.on('close', () => this.fail('the connection closed'))
+  }
+
+  private established(): void {
+    this.connected = true
+    this.connectedAt = performance.now()
+    this.writeRequest()
   }
 
   get usable(): boolean {
@@ -188,12 +195,7 @@ export class FastClient implements Connection, BodySink {
 
   /** The body begins or continues at `at`; `count` bytes were read. */
   private readBody(bytes: Buffer, at: number, count: number): void {
-    if (this.chunks !== null) {
-      const end = this.chunks.read(bytes.subarray(0, count), at, this)
-      if (end < 0) return this.fail('a malformed chunked body')
-      if (this.chunks.done) this.complete(end === count)
-      return
-    }
+    if (this.chunks !== null) return this.readChunks(this.chunks, bytes, at, count)
     const to = Math.min(count, at + this.missing)
     // Most responses arrive whole, in one read: such a body is not copied.
     if (at > 0 && to > at && to - at === this.missing && this.sink?.whole !== undefined)
@@ -203,8 +205,21 @@ export class FastClient implements Connection, BodySink {
     if (this.missing === 0) this.complete(to === count)
   }
 
+  private readChunks(chunks: ChunkedReader, bytes: Buffer, at: number, count: number): void {
+    this.isFirstRead = at > 0
+    const end = chunks.read(bytes.subarray(0, count), at, this)
+    const { joined } = this
+    this.joined = null
+    if (end < 0) this.fail('a malformed chunked body')
+    else if (chunks.done) this.complete(end === count, joined)
+  }
+
   bodyBytes(bytes: Buffer, from: number, to: number): void {
     if (this.sink === null) return
+    if (this.isFirstRead && this.chunks?.done === true && this.sink.whole !== undefined) {
+      this.joined = bytes.subarray(from, to)
+      return
+    }
     const copy = Buffer.from(bytes.subarray(from, to))
     if (!this.sink.data(copy, this.resume)) this.flowing = false
   }

@@ -1,4 +1,4 @@
-/** A connection by undici, one Client each: to https endpoints, and to all endpoints on the general lane. */
+/** A connection of the general lane to an endpoint, by undici: one Client each. */
 import { createRequire } from 'node:module'
 import type { LookupFunction, Socket } from 'node:net'
 import type undici from 'undici'

@@ -7,6 +7,7 @@ import { ImpressionCounters } from '../../admin/impressions/counters.ts'
 import type { ImpressionAuth, LedgerOfWins } from '../../admin/impressions/lookup.ts'
 import { Notices } from '../../admin/impressions/process.ts'
 import { impressions } from '../../admin/impressions/route.ts'
+import type { LossStore } from '../../admin/store/losses.ts'
 import { hour, type TestEngineOptions, testEngine } from '../support/engine.ts'
 import { integration, memoryLedger } from '../support/opd-doubles.ts'
 import { silent } from './store.ts'
@@ -24,6 +25,7 @@ interface ImpressionsOptions extends Partial<TestEngineOptions> {
   encoded?: boolean
   /** Instead of the one in memory. */
   store?: LedgerOfWins
+  losses?: LossStore
 }
 
 type Params = Record<string, string | undefined>
@@ -55,7 +57,9 @@ export async function impressionsApi(t: Test, options: ImpressionsOptions = {}) 
     const deps = {
       ...noticeDeps,
       notices,
-      losses: { record: async (decision: string) => lost.size < lost.add(decision).size },
+      losses: options.losses ?? {
+        record: async (decision: string) => lost.size < lost.add(decision).size,
+      },
       encodedPrices: () => options.encoded ?? false,
       tracer: null,
       log: { error: () => {} },

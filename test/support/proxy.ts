@@ -3,6 +3,7 @@ import { Registry } from 'prom-client'
 import type { Engine, ResponseToRewrite, RewrittenResponse } from '../../opd/types.ts'
 import { proxySchema, routeSchema } from '../../proxy/config.ts'
 import { type BidProxy, createProxy } from '../../proxy/proxy.ts'
+import { listenerTls } from './transport.ts'
 
 interface IdleEngine extends Partial<Engine> {
   /** Of a whole response, in one slice. */
@@ -22,6 +23,7 @@ export function idleEngine({ rewrite = unchanged, ...over }: IdleEngine = {}): E
     countUnmodified() {},
     readsResponses: () => false,
     countUnread() {},
+    priceAgentCall: () => null,
     priceStandalone: () => ({ ok: false, status: 404, faults: [] }),
     findDecision: async () => ({
       context: 'absent',
@@ -71,9 +73,11 @@ export async function startProxy(
     lines.push(fields)
   }
   const lane = options.lane ?? process.env['TEST_LANE']
+  const tls = listenerTls()
   const config = proxySchema.parse({
     listen: '127.0.0.1:0',
     fastLane: lane !== 'general',
+    ...(tls === null ? {} : { tls }),
     ...options.proxy,
   })
   const routes = Object.entries(suppliers).map(([id, route]) => ({

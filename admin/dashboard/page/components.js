@@ -36,6 +36,7 @@ function SortHead({ name, arrow, onSort }) {
   return html`<button type="button" class=${explained === undefined ? 'sort' : 'sort help'} ref=${button} onClick=${onSort}
       aria-describedby=${explained === undefined ? undefined : id}
       onMouseEnter=${shows(true)} onMouseLeave=${shows(false)} onFocus=${shows(true)} onBlur=${shows(false)}
+      onKeyDown=${(/** @type {KeyboardEvent} */ { key }) => key === 'Escape' && shows(false)()}
       >${name}<span aria-hidden="true">${arrow}</span></button>${
         explained !== undefined &&
         html`<span popover="manual" id=${id} class="tip" role="tooltip" ref=${tip} onToggle=${placeBelow(button)}>${explained}</span>`
@@ -72,13 +73,11 @@ export function useRead(read, key, every) {
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     let timer
     let ended = false
-    const next = async () => {
-      if (!document.hidden) await again()
-      if (!ended && every !== undefined) timer = setTimeout(next, every)
+    const next = async (/** @type {boolean} */ isFirst) => {
+      if (isFirst || !document.hidden) await again()
+      if (!ended && every !== undefined) timer = setTimeout(() => void next(false), every)
     }
-    void again().then(() => {
-      if (!ended && every !== undefined) timer = setTimeout(next, every)
-    })
+    void next(true)
     return () => {
       ended = true
       clearTimeout(timer)

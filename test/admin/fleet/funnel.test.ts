@@ -2,7 +2,7 @@
 import t from 'tap'
 import type { LiveIntegration, LiveSnapshot } from '../../../admin/fleet/live-schema.ts'
 import { newFolder } from '../../support/process.ts'
-import { type Answered, startNode } from '../../support/service-node.ts'
+import { type Answered, echoSupplier, startNode } from '../../support/service-node.ts'
 import { httpSupplier } from '../../support/supplier.ts'
 import { until } from '../../support/until.ts'
 
@@ -87,4 +87,49 @@ t.test('each warning names what is wrong with the bids and notices of a supplier
   for (let at = 0; at < 30; at++)
     t.equal((await node.notify({ bid_id: `b${at}`, price: '1' })).http, 401)
   t.match((await live()).nodes[0]!.problems, [{ level: 'warn', text: /refused and name no/ }])
+})
+
+t.test('refused requests have a count of their own, and end with their cause', async (t) => {
+  const supplier = await echoSupplier()
+  const folder = newFolder()
+  const node = await startNode({
+    folder,
+    endpoint: supplier.url,
+    suppliers: ['id: acme'],
+    more: `location: us-east\nstore: {database: "sqlite:${folder}/b.db"}`,
+  })
+  t.teardown(async () => {
+    await node.bidweir.stop()
+    await supplier.close()
+  })
+  const change = async (method: 'POST' | 'PUT', is_active: boolean) => {
+    const response = await node.api('/api/svc/ssp/acme/', {
+      method,
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ datacenters: [{ location: 'us-east', is_active }] }),
+    })
+    t.ok(response.ok)
+  }
+  const shown = async () =>
+    ((await (await node.api('/api/svc/live/')).json()) as LiveSnapshot).integrations[0]!
+  for (let at = 0; at < 10; at++) await node.bid({ id: `b${at}`, price: 1 })
+  const before = await shown()
+  t.match(before, { total: 10, sent: 10, failed: 0, refused: 0, health: { level: 'ok' } })
+  t.ok(before.p50! > 0)
+  await change('POST', false)
+  const reason = async () => {
+    const url = `http://127.0.0.1:${node.bidweir.proxyPort}/bid/acme`
+    const body = '{"id":"r","imp":[],"ext":{"bids":[]}}'
+    return (await fetch(url, { method: 'POST', body })).headers.get('x-bidweir-reason')
+  }
+  await until(async () => (await reason()) === 'inactive')
+  const first = await shown()
+  for (let at = 0; at < 40; at++) t.equal(await reason(), 'inactive')
+  const refused = await shown()
+  t.match(refused, { sent: first.sent, refused: first.refused + 40, total: first.total + 40 })
+  t.same([refused.p50, refused.p99], [first.p50, first.p99], 'times are those of the supplier')
+  t.match(refused.health.reasons, [{ text: 'the data center us-east is inactive' }])
+  await change('PUT', true)
+  await until(async () => (await shown()).health.level === 'ok')
+  t.equal((await shown()).refused, refused.refused, 'they are still those of the last minutes')
 })

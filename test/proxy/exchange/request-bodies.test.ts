@@ -3,10 +3,10 @@ import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { closeSync, openSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
-import { connect } from 'node:net'
 import { join } from 'node:path'
 import * as zlib from 'node:zlib'
 import t from 'tap'
+import { bidReasons } from '../../../opd/shared/reasons.ts'
 import { RequestDecoder } from '../../../proxy/exchange/request-decoder.ts'
 import { testEngine } from '../../support/engine.ts'
 import { integration } from '../../support/opd-doubles.ts'
@@ -14,6 +14,7 @@ import { newFolder } from '../../support/process.ts'
 import { sample, startProxy } from '../../support/proxy.ts'
 import { post, raw } from '../../support/raw.ts'
 import { answerText, rawSupplier } from '../../support/supplier.ts'
+import { callTo } from '../../support/transport.ts'
 import { until } from '../../support/until.ts'
 
 const KiB = 1024
@@ -55,7 +56,7 @@ async function setUp(
 }
 
 const notRead = (engine: { stats: ReturnType<typeof testEngine>['engine']['stats'] }) =>
-  engine.stats.of('acme').modes.revenue.left.at(-1)
+  engine.stats.of('acme').modes.revenue.left[bidReasons.indexOf('request')]
 
 t.test('identity and gzip are read, other encodings are passed on and not read', async (t) => {
   const { engine, supplier, ask } = await setUp(t)
@@ -169,7 +170,7 @@ t.test('good bids beside 64 bombs at a time are all answered', async (t) => {
 t.test('few whole requests are decoded at once, few wait, the rest is refused', async (t) => {
   const budget = { inFlight: 0, bytes: 0 }
   const limits = { maxRequestBytes: 256 * KiB, maxHeldBytes: 64 * KiB * KiB }
-  const decoder = new RequestDecoder(budget, () => limits)
+  const decoder = new RequestDecoder(budget, () => limits, null)
   const body = request(256 * KiB, noise)
   const wire = zlib.gzipSync(body)
   const wanted = () => true
@@ -186,7 +187,7 @@ t.test('few whole requests are decoded at once, few wait, the rest is refused', 
 t.test('nothing is decoded without the memory for it', async (t) => {
   const budget = { inFlight: 0, bytes: 0 }
   const limits = { maxRequestBytes: 256 * KiB, maxHeldBytes: 256 * KiB }
-  const decoder = new RequestDecoder(budget, () => limits)
+  const decoder = new RequestDecoder(budget, () => limits, null)
   const long = zlib.gzipSync(request(256 * KiB, noise))
   budget.bytes = 1
   t.equal(await decoder.whole(long, () => true), 'overload')
@@ -216,7 +217,7 @@ t.test('a gzip request counts as held as it came and as it is decoded', async (t
     [900 * KiB, 0],
   ] as const) {
     const body = zlib.gzipSync(request(length))
-    const caller = connect(proxy.port, '127.0.0.1')
+    const caller = callTo(proxy.port)
     caller.write(post('/bid/acme', body, gzip))
     const before = silent.requests.length
     await until(() => silent.requests.length > before)

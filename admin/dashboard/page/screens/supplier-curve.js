@@ -30,29 +30,25 @@ function Line({ points, at }) {
 
 /** @param {{ of: LiveIntegration }} props */
 export function Curve({ of }) {
-  const [asked, setAsked] = useState({ publisher: '', price: '' })
+  const [publisher, setPublisher] = useState('')
   const [factor, setFactor] = useState(0.9)
   const off = of.opd === null || of.opd.state === 'off' || of.opd.state === 'invalid'
   const curve = useRead(async () => {
     if (off) return []
     const query = new URLSearchParams({ ssp: of.ssp })
-    if (asked.publisher !== '') query.set('publisher', asked.publisher)
-    if (asked.price !== '') query.set('in', asked.price)
+    if (publisher !== '') query.set('publisher', publisher)
     return call(`/api/svc/curve/?${query}`).catch((error) => {
       // too few bids are known, which is no fault
       if (error instanceof ApiError && error.status === 404) return { unknown: error.message }
       throw error
     })
-  }, [of.ssp, off, asked])
-  const submit = withFields((field) =>
-    setAsked({ publisher: field('publisher').trim(), price: field('price').trim() }),
-  )
+  }, [of.ssp, off, publisher])
+  const submit = withFields((field) => setPublisher(field('publisher').trim()))
   return html`<section class="sheet"><h2>What would happen at another price</h2>
     ${
       !off &&
       html`<form class="row" onSubmit=${submit}>
-      <label class="pick">Publisher <input name="publisher" defaultValue=${asked.publisher} placeholder="any" /></label>
-      <label class="pick">Inbound price about, <${Term} name="CPM" /><input class="short" name="price" inputmode="decimal" aria-label="Inbound price" placeholder="any" pattern="\\d+(\\.\\d+)?" defaultValue=${asked.price} /></label>
+      <label class="pick">Publisher <input name="publisher" defaultValue=${publisher} placeholder="any" /></label>
       <button type="submit">Show</button></form>`
     }
     ${loaded(
