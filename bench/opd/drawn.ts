@@ -25,7 +25,7 @@ interface Found {
   own: number
 }
 
-export function runDrawn(seed: number, bids: number): Found {
+function runDrawn(seed: number, bids: number): Found {
   const { policy, delay, lost, window } = drawnMarket(seed, bids)
   const keep = { wins: policy.minWinRate!, spend: policy.minSpend! }
   const reward = constrained((of) => drawnMarket(of, bids).market, seed, bids, keep)
