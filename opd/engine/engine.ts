@@ -115,7 +115,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
   }
 
   function rewriteInSlices(response: ResponseToRewrite): Iterator<Pause, RewrittenResponse> {
-    const { supplier, body, request, inactiveSeats, seatsOnly = false } = response
+    const { supplier, body, request, inactiveSeats, memory, seatsOnly = false } = response
     const target = bound.get(supplier)
     const { price, onBid } = target === undefined ? noHandlers : handlersOf(target)
     const slices = rewriteBody({
@@ -127,6 +127,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       base: config.base,
       price,
       onBid,
+      memory,
       seatsOnly,
     })
     const next = (): IteratorResult<Pause, RewrittenResponse> => {
@@ -137,6 +138,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
         // An internal error costs the optimisation, never the response. If inactive seats must be removed, the response is
         // unreadable.
         fault('rewrite', error, supplier)
+        slices.return()
         if (target !== undefined) target.stats.faults++
         const unreadable = inactiveSeats.size > 0
         slice = { done: true, value: { ...unmodified(body, 'malformed'), unreadable } }
@@ -145,7 +147,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
         target?.stats.countUnmodified(slice.value.reason)
       return slice
     }
-    return { next }
+    return { next, return: () => slices.return() }
   }
 
   const rate = (currency: string) => rateOf(currency, config.rates, config.base)

@@ -3,6 +3,7 @@ import type { Body } from '../json/scanner.ts'
 import type { Arm, Guard, Mode } from '../pricing/arms.ts'
 import type { ResponseReason } from '../pricing/types.ts'
 import type { Rates } from '../shared/rates.ts'
+import type { WorkMemory } from '../shared/work-memory.ts'
 
 /** The decoded bid request. A promise if decoding is still under way; it never rejects. */
 export type RequestSource = () => Body | null | Promise<Body | null>
@@ -16,6 +17,8 @@ export interface ResponseToRewrite {
   request: RequestSource
   /** Seats whose bids are removed from the response; empty for most suppliers. */
   inactiveSeats: ReadonlySet<string>
+  /** Where the memory of a long response is counted; absent: nowhere. */
+  memory?: WorkMemory | undefined
   /** Remove seats and price nothing: the headers exclude OPD (another content type, no-transform). */
   seatsOnly?: boolean
 }
@@ -123,7 +126,7 @@ export interface Engine {
   setHolds(suppliers: ReadonlySet<string>): void
   /**
    * Rewrites a response in slices of about a millisecond; most responses take one. The caller yields to the event loop
-   * between slices. If a slice yields a promise, the caller awaits it first.
+   * between slices. If a slice yields a promise, the caller awaits it first. `return` ends it early.
    */
   rewriteInSlices(response: ResponseToRewrite): Iterator<Pause, RewrittenResponse>
   /** Counts a response that the proxy did not pass to `rewriteInSlices`. */

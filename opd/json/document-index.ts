@@ -55,6 +55,12 @@ const pageLength = 64 * 1024
 const dataEnd = pageLength
 const shortestLiteral = 8
 
+/** The position and the number of each literal of a document, in ascending order. */
+export interface Literals {
+  positions: number[]
+  numbers: number[]
+}
+
 /** The index of one document at a time. Its memory grows with the longest document, and is kept. */
 export class DocumentIndex {
   /** The module's memory, as bytes and as words. They are replaced when it grows. */
@@ -88,7 +94,9 @@ export class DocumentIndex {
     const { input, marks, found, header } = this
     if (typeof body === 'string') this.bytes.write(body, input, 'latin1')
     else this.bytes.set(body, input)
-    return this.indexer.index(input, 0, length, length, marks, found << 2, header << 2) !== malformed
+    return (
+      this.indexer.index(input, 0, length, length, marks, found << 2, header << 2) !== malformed
+    )
   }
 
   /** Reserves 20 times the length of address space, of which most documents use little. False: there is not enough memory. */
@@ -137,8 +145,8 @@ export class DocumentIndex {
     return this.indexer.memory.buffer.byteLength
   }
 
-  /** Appends the position and the number of each literal of the document, or of the last window, in ascending order. */
-  literals(positions: number[], numbers: number[]): void {
+  /** The literals of the document, or of the last window, are appended to `found`. */
+  addLiterals({ positions, numbers }: Literals): void {
     const { words, header, found } = this
     const end = words[header + FOUND_END]!
     for (let at = found; at < end; at += 2) {
@@ -181,8 +189,8 @@ const lookAhead = 1024
 
 /** A document that is indexed in windows. */
 export class Windows {
-  private readonly positions: number[] = []
-  private readonly numbers: number[] = []
+  /** Those of the windows so far. */
+  readonly literals: Literals = { positions: [], numbers: [] }
   private readonly index: DocumentIndex
   private readonly body: Buffer
   private readonly mayGrow: (bytes: number) => boolean
@@ -194,12 +202,6 @@ export class Windows {
     this.mayGrow = mayGrow
   }
 
-  /** Those of the windows so far. */
-  literals(positions: number[], numbers: number[]): void {
-    for (const position of this.positions) positions.push(position)
-    for (const number of this.numbers) numbers.push(number)
-  }
-
   next(): 'more' | 'complete' | 'malformed' | 'too_large' {
     const { index, body, start } = this
     const end = Math.min(body.length, start + windowLength)
@@ -208,7 +210,7 @@ export class Windows {
     this.start = end
     if (result === outOfMemory) return 'too_large'
     if (result === malformed) return 'malformed'
-    index.literals(this.positions, this.numbers)
+    index.addLiterals(this.literals)
     return result === complete ? 'complete' : 'more'
   }
 }

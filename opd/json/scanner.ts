@@ -2,7 +2,15 @@
  * Reads a JSON document by its index: visits the members that a table of keys names, and skips all other values. Positions are
  * byte offsets.
  */
-import { type Body, DocumentIndex, escapedKey, keyNumber, recordWords } from './document-index.ts'
+import {
+  type Body,
+  DocumentIndex,
+  escapedKey,
+  keyNumber,
+  type Literals,
+  recordWords,
+  type Windows,
+} from './document-index.ts'
 
 /** The fields of a record, which describes one value. The first two, of a member with a known key: its position and number. */
 const KEY_START = 0
@@ -81,10 +89,6 @@ export function createScanner(body: Body): Scanner | null {
   return index.whole(body) ? new Scanner(body, index) : null
 }
 
-interface Literals {
-  literals(positions: number[], numbers: number[]): void
-}
-
 /** An array whose elements are read later. */
 interface List {
   /** The records of the next element, and after the last one. */
@@ -101,10 +105,13 @@ interface Later {
   lists: List[]
 }
 
+/** What a reader adds to `steps` for an object that it makes. */
+export const objectSteps = 4
+
 /** Members with known keys that an object may have; those after them count as repeated. Real ones have at most 30. */
 const maxMembers = 1000
-/** Bytes of a string that is decoded; a longer one is taken as it was sent. Real ids and names have at most 200. */
-const longestText = 16 * 1024
+/** Bytes of a string that is decoded, and of a number that is read; a longer string is taken as it was sent. Real ids have at most 200. */
+export const longestText = 16 * 1024
 
 /** A cursor, which is at one value at a time. When a `Read` function is called, the cursor is at its value, and it must leave it there. */
 export class Scanner {
@@ -112,7 +119,7 @@ export class Scanner {
   readonly text: string
   /** Whether any string may contain an escape of an ASCII character as `\u00XX`. */
   readonly asciiEscapes: boolean
-  /** Members and elements that were visited; a long string counts as one for every 32 bytes. */
+  /** Work that was done: a member or an element counts as one, a long string as one for every 32 bytes. */
   steps = 0
   private readonly bytes: Buffer
   private readonly words: Int32Array
@@ -127,28 +134,32 @@ export class Scanner {
   private readonly highTo: number
   private readonly slashFrom: number
   private readonly slashTo: number
-  private readonly found: Literals
+  private readonly index: DocumentIndex
+  private readonly windows: Windows | null
 
-  /** `index` is that of `body`, `found` its literals. `inSlices`: arrays are read by `readLists`. */
-  constructor(body: Body, index: DocumentIndex, found: Literals = index, inSlices = false) {
+  /** `index` is that of `body`. `windows`: it was made in windows, and arrays are read by `readLists`. */
+  constructor(body: Body, index: DocumentIndex, windows: Windows | null = null) {
     const { words, header } = index
-    this.found = found
+    this.index = index
+    this.windows = windows
     this.text = typeof body === 'string' ? body : body.toString('latin1')
     this.asciiEscapes = words[header + ASCII_ESCAPES] !== 0
     this.bytes = index.bytes
     this.words = words
     this.input = index.input
     this.record = index.root
-    this.later = inSlices ? { added: [], lists: [] } : null
+    this.later = windows === null ? null : { added: [], lists: [] }
     this.highFrom = words[header + HIGH_FROM]!
     this.highTo = words[header + HIGH_TO]!
     this.slashFrom = words[header + SLASH_FROM]!
     this.slashTo = words[header + SLASH_TO]!
   }
 
-  /** Appends the position and the number of each literal, in ascending order. */
-  literals(positions: number[], numbers: number[]): void {
-    this.found.literals(positions, numbers)
+  literals(): Literals {
+    if (this.windows !== null) return this.windows.literals
+    const literals = { positions: [], numbers: [] }
+    this.index.addLiterals(literals)
+    return literals
   }
 
   /** Reads elements of the arrays that were left for later, until `steps` more are done. True: all are read. */
@@ -288,6 +299,8 @@ export class Scanner {
         if (code < ZERO || code > NINE) break
         value = value * 10 + code - ZERO
       }
+    // Infinite floors and durations are the safe ones.
+    if (end - start > longestText) return Number.POSITIVE_INFINITY
     return Number(this.text.slice(start, end))
   }
 

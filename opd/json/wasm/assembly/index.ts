@@ -292,16 +292,12 @@ export function index(
   endOfMarks = mark(input, start, end, length, marks + left, found)
   if (endOfMarks === 0) return malformed
   const isLast = end === length
-  if (!isLast && endOfMarks <= marks + lookAhead) return paused
-  const pause = isLast ? usize.MAX_VALUE : endOfMarks - lookAhead
-  const result = build(input, endOfMarks, pause)
-  if (result !== malformed) {
-    store<i32>(out, highFrom)
-    store<i32>(out, highTo, 4)
-    store<i32>(out, slashFrom, 8)
-    store<i32>(out, slashTo, 12)
-    store<i32>(out, <i32>asciiEscapes, 16)
-    store<i32>(out, <i32>(foundEnd >> 2), 20)
-  }
-  return result
+  store<i32>(out, highFrom)
+  store<i32>(out, highTo, 4)
+  store<i32>(out, slashFrom, 8)
+  store<i32>(out, slashTo, 12)
+  store<i32>(out, <i32>asciiEscapes, 16)
+  store<i32>(out, <i32>(foundEnd >> 2), 20)
+  if (isLast) return build(input, endOfMarks, usize.MAX_VALUE)
+  return endOfMarks > marks + lookAhead ? build(input, endOfMarks, endOfMarks - lookAhead) : paused
 }
