@@ -1,6 +1,7 @@
 import * as z from 'zod'
-import { redisAddress } from '../opd/shared/redis-address.ts'
-import { hostPort } from '../opd/shared/units.ts'
+import { redisAddress } from '../opd/base/redis-address.ts'
+import { isTlsPair } from '../opd/base/tls-pair.ts'
+import { duration, hostPort } from '../opd/base/units.ts'
 import { maxPassword, minPassword } from './auth/passwords.ts'
 
 const address = hostPort('127.0.0.1:8081')
@@ -54,6 +55,38 @@ const external = z.strictObject({
     .describe("Claim that names the account of the token's user."),
 })
 
+/** The agent listener (CONTRACT 15). */
+export const agentSchema = z.strictObject({
+  listen: address.describe(
+    'Address of the agent listener, host:port: gRPC, and the probes /heartbeat and /healthcheck.',
+  ),
+  tls: z
+    .strictObject({
+      cert: z.string().describe('Certificate chain, PEM.'),
+      key: z.string().describe('Private key of the certificate, PEM.'),
+      clientCa: z
+        .string()
+        .optional()
+        .describe('Authorities of client certificates, PEM. With them every client needs one.'),
+    })
+    .refine(isTlsPair, { error: 'the private key of agent.tls.cert, both in PEM', path: ['key'] })
+    .optional()
+    .describe('TLS of the agent listener. Without it the listener speaks plain HTTP/2.'),
+  originators: z
+    .record(z.string(), z.string())
+    .default({})
+    .describe(
+      'Supplier of each originator: id of the originator to id of the supplier. An id that is a supplier needs no entry; the empty id stands for calls without an originator.',
+    ),
+  timeout: duration('4ms')
+    .refine((ms) => ms >= 1, 'a duration of at least 1ms')
+    .describe(
+      'Time within which a call is answered. A call that cannot be priced in time gets no mutation.',
+    ),
+  maxConnectionAge: duration('10m').describe('Age at which a connection ends with GOAWAY.'),
+})
+export type AgentConfig = z.infer<typeof agentSchema>
+
 export const adminSchema = z.strictObject({
   listen: address
     .default('127.0.0.1:8081')
@@ -67,7 +100,7 @@ export const adminSchema = z.strictObject({
     .nullable()
     .default(null)
     .describe(
-      'URL at which clients reach the admin listener. null: taken from the Host header, or from X-Forwarded-* of a trusted proxy.',
+      'URL at which clients reach the admin listener. null: taken from Host and X-Forwarded-* of a trusted proxy; for direct callers the address of the listener.',
     ),
   impressions: z
     .strictObject({

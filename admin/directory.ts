@@ -2,15 +2,17 @@
  * The snapshot of suppliers and holds that bid traffic uses. It is pushed at each change and kept if the store is
  * lost.
  */
-import { getOrAdd } from '../opd/shared/get-or-add.ts'
-import type { Log } from '../opd/shared/log.ts'
-import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
+import { getOrAdd } from '../opd/base/get-or-add.ts'
+import type { Log } from '../opd/base/log.ts'
+import { oneAtATime } from '../opd/base/one-at-a-time.ts'
 import type { Store } from './store/index.ts'
 import { readHolds } from './store/suppliers.ts'
 
 /** The state of one supplier that bid traffic uses. */
 interface SupplierState {
   inactiveSeats: ReadonlySet<string>
+  /** At least one seat is listed, and none of them is active. */
+  allSeatsInactive: boolean
   /** By location. A location that is not listed is active and unlimited. */
   datacenters: ReadonlyMap<string, { active: boolean; clientQps: number | null }>
 }
@@ -30,18 +32,22 @@ interface Directory {
 
 async function load(store: Store): Promise<DirectorySnapshot> {
   const { db } = store
-  const [seats, datacenters, holds] = await Promise.all([
+  const [seats, active, datacenters, holds] = await Promise.all([
     db.selectFrom('seats').select(['supplier', 'name']).where('is_active', '=', 0).execute(),
+    db.selectFrom('seats').select('supplier').distinct().where('is_active', '=', 1).execute(),
     db.selectFrom('datacenters').selectAll().execute(),
     readHolds(db),
   ])
   const noState = () => ({
     inactiveSeats: new Set<string>(),
+    allSeatsInactive: false,
     datacenters: new Map<string, { active: boolean; clientQps: number | null }>(),
   })
   const suppliers = new Map<string, ReturnType<typeof noState>>()
   const stateOf = (id: string) => getOrAdd(suppliers, id, noState)
   for (const { supplier, name } of seats) stateOf(supplier).inactiveSeats.add(name)
+  const haveActiveSeats = new Set(active.map(({ supplier }) => supplier))
+  for (const [supplier, state] of suppliers) state.allSeatsInactive = !haveActiveSeats.has(supplier)
   for (const { supplier, location, client_qps, is_active } of datacenters)
     stateOf(supplier).datacenters.set(location, {
       active: is_active === 1,

@@ -1,8 +1,9 @@
 /** The interfaces that the engine depends on. opd/state implements them, in memory or over Redis. */
-import type { DecisionRecord } from './engine/types.ts'
+
 import type { Learner } from './learner.ts'
-import type { Mode } from './pricing/arms.ts'
 import type { WrittenRecord } from './pricing/record.ts'
+import type { Mode } from './shared/arms.ts'
+import type { DecisionRecord } from './types.ts'
 
 /** Recent decisions by bid id, for win notices without a context. Bounded, O(1), without sweeps. */
 export interface BidLog {
@@ -15,7 +16,8 @@ export interface BidLog {
 /** The bid log of all nodes. Writes are batched, and nothing waits for them. */
 export interface SharedBidLog {
   put(record: DecisionRecord): void
-  find(bidId: string): Promise<DecisionRecord[]>
+  /** null: the log cannot be asked, or nodes have decisions that it lacks. */
+  find(bidId: string): Promise<DecisionRecord[] | null>
 }
 
 /** What a price and its notices need of a learner. */

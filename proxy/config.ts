@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
-import { createSecureContext } from 'node:tls'
 import * as z from 'zod'
-import { autoSize, duration, hostPort, size } from '../opd/shared/units.ts'
+import { isTlsPair } from '../opd/base/tls-pair.ts'
+import { autoSize, duration, hostPort, size } from '../opd/base/units.ts'
 
 const cidr = z.string().refine((text) => {
   // As strict as BlockList, which throws: `10/8` and `010.0.0.1` mean different things to different readers.
@@ -27,16 +27,6 @@ const origin = url(['http:', 'https:']).refine((text) => {
   return parsed.pathname === '/' && parsed.search === ''
 }, 'an origin, without path or query')
 
-/** Whether a listener accepts them. It is checked here, so that a reload does not fail at the listener. */
-function isPair(tls: { cert: string; key: string }): boolean {
-  try {
-    createSecureContext(tls)
-    return true
-  } catch {
-    return false
-  }
-}
-
 export const proxySchema = z.strictObject({
   listen: hostPort('0.0.0.0:8080')
     .default('0.0.0.0:8080')
@@ -48,7 +38,7 @@ export const proxySchema = z.strictObject({
       cert: z.string().describe('Certificate chain, PEM.'),
       key: z.string().describe('Private key of the certificate, PEM.'),
     })
-    .refine(isPair, { error: 'the private key of proxy.tls.cert, both in PEM', path: ['key'] })
+    .refine(isTlsPair, { error: 'the private key of proxy.tls.cert, both in PEM', path: ['key'] })
     .optional()
     .describe(
       'TLS of the listener for bid traffic. Without it the listener speaks plain HTTP/1.1.',
@@ -69,7 +59,7 @@ export const proxySchema = z.strictObject({
     .boolean()
     .default(true)
     .describe(
-      'Whether plain HTTP/1.1 is served on raw sockets. false: node:http and undici serve everything.',
+      'Whether bid requests over HTTP/1.1, plain or TLS, are served on sockets, without node:http and undici. false: these serve everything.',
     ),
   maxHeldBytes: autoSize().describe(
     'Request and response bodies in memory at once, bytes. Above it requests are refused with the reason overload. auto: a share of the memory limit of the container or machine.',

@@ -1,6 +1,6 @@
 /** The proxy's metrics for Prometheus, computed at each scrape from the counters of the proxy. */
 import type { Registry } from 'prom-client'
-import { HistogramSeries } from '../opd/shared/histogram-series.ts'
+import { HistogramSeries } from '../opd/base/histogram-series.ts'
 import {
   busiest,
   byLabel,
@@ -12,7 +12,7 @@ import {
   others as otherSuppliers,
   registerRows,
   type Sample,
-} from '../opd/shared/metrics.ts'
+} from '../opd/base/metrics.ts'
 import { bounds, type DurationHistogram, outcomes, type SupplierMetrics } from './metrics.ts'
 import { type Gauges, nodeLoad, type ProcessLoad, type SupplierLoad } from './node-load.ts'
 import type { Supplier } from './supplier.ts'

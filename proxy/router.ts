@@ -4,11 +4,11 @@ import type { Socket } from 'node:net'
 import type { ExchangeContext } from './exchange/exchange.ts'
 import { Exchange } from './exchange/exchange.ts'
 import { headFault, inboundOf, pathOf } from './listen/node-http.ts'
-import type { Inbound } from './listen/types.ts'
 import type { PassThrough } from './pass/pass.ts'
 import type { PassTarget } from './pass/upgrade.ts'
 import { type ProblemCode, problem } from './problem.ts'
 import type { Supplier } from './supplier.ts'
+import type { Inbound } from './types.ts'
 import { closingResponse } from './wire/fields.ts'
 
 interface RouterDeps {

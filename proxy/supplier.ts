@@ -1,5 +1,5 @@
 /** One supplier at run time: its configuration, endpoints, limits, and state in the directory. */
-import type { Log } from '../opd/shared/log.ts'
+import type { Log } from '../opd/base/log.ts'
 import { type Allotment, type Bucket, bucketOf, LeasedBucket } from './admission/allotment.ts'
 import { type CallerCheck, callerCheck } from './admission/callers.ts'
 import { Gate } from './admission/gate.ts'
@@ -8,6 +8,14 @@ import type { SupplierMetrics } from './metrics.ts'
 import { EndpointLog } from './upstream/endpoint-log.ts'
 import { Endpoint, Endpoints } from './upstream/endpoints.ts'
 import type { Upstream } from './upstream/pool.ts'
+
+/** The state of one supplier in the directory, at this node's location. */
+export interface DirectoryState {
+  inactiveSeats: ReadonlySet<string>
+  /** No listed seat is active, so the supplier gets no request. */
+  allSeatsInactive?: boolean
+  allotment: Allotment | undefined
+}
 
 /** Why the supplier gets no request. */
 type Refusal = 'inactive' | 'qps' | 'overload'
@@ -26,6 +34,7 @@ export class Supplier {
   /** Kept through a change of configuration: its measurements of the supplier remain valid. */
   readonly gate = new Gate()
   inactiveSeats = noSeats
+  private allSeatsInactive = false
   private allotment = unlimited
   private share = 1
   private bucket: Bucket | null = null
@@ -69,14 +78,10 @@ export class Supplier {
   }
 
   /** `share`: this node's part of the allotment, 1 / live nodes. `leased`: the nodes share one bucket. */
-  setDirectoryState(
-    allotment: Allotment | undefined,
-    inactiveSeats: ReadonlySet<string>,
-    share: number,
-    leased: boolean,
-  ): void {
-    const next = allotment ?? unlimited
+  setDirectoryState(state: DirectoryState, share: number, leased: boolean): void {
+    const { inactiveSeats, allSeatsInactive = false, allotment: next = unlimited } = state
     this.inactiveSeats = inactiveSeats
+    this.allSeatsInactive = allSeatsInactive
     if (next.clientQps !== this.allotment.clientQps || (!leased && share !== this.share))
       this.bucket = this.bucketOf(next.clientQps, share, leased)
     this.allotment = next
@@ -97,7 +102,7 @@ export class Supplier {
 
   /** Null: the request is admitted. `overloaded`: the node is. A request that is refused for overload takes no token. */
   refusal(now: number, overloaded: boolean): Refusal | null {
-    if (!this.allotment.active) return 'inactive'
+    if (!this.allotment.active || this.allSeatsInactive) return 'inactive'
     if (overloaded || this.inFlight >= this.maxInFlight) return 'overload'
     if (this.gate.refuses(now + this.route.timeout, now)) return 'overload'
     return this.bucket === null || this.bucket.take(now) ? null : 'qps'

@@ -1,16 +1,10 @@
 /** The suppliers of the proxy: their configuration, their state in the directory, and their metrics since the start. */
-import type { Log } from '../opd/shared/log.ts'
-import type { Allotment, LeasedBucket } from './admission/allotment.ts'
+import type { Log } from '../opd/base/log.ts'
+import type { LeasedBucket } from './admission/allotment.ts'
 import type { Route } from './config.ts'
 import { SupplierMetrics } from './metrics.ts'
-import { Supplier } from './supplier.ts'
+import { type DirectoryState, Supplier } from './supplier.ts'
 import type { Upstream } from './upstream/pool.ts'
-
-/** The state of one supplier in the directory, at this node's location. */
-export interface DirectoryState {
-  inactiveSeats: ReadonlySet<string>
-  allotment: Allotment | undefined
-}
 
 interface SuppliersOptions {
   upstream: Upstream
@@ -21,7 +15,7 @@ interface SuppliersOptions {
   log: Log
 }
 
-const noSeats: ReadonlySet<string> = new Set()
+const unlisted: DirectoryState = { inactiveSeats: new Set(), allotment: undefined }
 
 export class Suppliers {
   /** Those that have a `/bid` path. */
@@ -95,8 +89,8 @@ export class Suppliers {
   }
 
   private applyDirectory(supplier: Supplier): void {
-    const { allotment, inactiveSeats = noSeats } = this.stateOf(supplier.id) ?? {}
-    supplier.setDirectoryState(allotment, inactiveSeats, this.share, this.options.leased)
+    const state = this.stateOf(supplier.id) ?? unlisted
+    supplier.setDirectoryState(state, this.share, this.options.leased)
   }
 
   /** The buckets that the nodes share. */

@@ -1,23 +1,30 @@
 /** Composes the admin listener: authentication, and the plugin of each path. */
+
+import { AgentListener } from '../admin/agent/listener.ts'
+import { AgentMetrics } from '../admin/agent/metrics.ts'
 import { bearer } from '../admin/auth/bearer.ts'
 import { createAuth } from '../admin/auth/index.ts'
-import type { Role } from '../admin/auth/roles.ts'
 import { consoleCalls } from '../admin/console/route.ts'
 import { dashboard } from '../admin/dashboard/route.ts'
 import { createKeptSums } from '../admin/fleet/kept-sums.ts'
 import type { LiveDeps } from '../admin/fleet/live.ts'
 import { createFleet } from '../admin/fleet/nodes.ts'
 import { alive, health } from '../admin/http/health.ts'
+import type { Role } from '../admin/http/roles.ts'
 import { createAdmin } from '../admin/http/server.ts'
 import { ImpressionCounters } from '../admin/impressions/counters.ts'
+import { applyLossOutcome } from '../admin/impressions/losses.ts'
+import { type NoticeDeps, Notices } from '../admin/impressions/process.ts'
+import { Reconciler } from '../admin/impressions/reconciler.ts'
 import { impressions } from '../admin/impressions/route.ts'
 import { management } from '../admin/management/route.ts'
-import { authMetrics, opdMetrics } from '../admin/metrics/registry.ts'
+import { authMetrics, opdMetrics, reconcilerMetrics } from '../admin/metrics/registry.ts'
 import { decisions } from '../admin/prices/decisions.ts'
 import { standalone } from '../admin/prices/standalone.ts'
 import { reporting } from '../admin/reports/route.ts'
-import type { Log } from '../opd/shared/log.ts'
-import { metricsOf } from '../opd/shared/metrics.ts'
+import { unattributedWins } from '../admin/store/unattributed.ts'
+import type { Log } from '../opd/base/log.ts'
+import { metricsOf } from '../opd/base/metrics.ts'
 import { snapshotCatalog } from '../opd/state/snapshot-catalog.ts'
 import type { ConfigRef } from './bid-path.ts'
 import { shownConfig } from './config/hidden.ts'
@@ -70,24 +77,28 @@ export async function openAdminPlane(
   const { location } = current.config
   const { pool } = components
   const figures = createNodeFigures({
+    node: components.node,
     proxy,
     stats: engine.stats,
     counters,
     location,
     now,
     others: () => pool?.loads() ?? [],
+    attributionWindow: () => current.config.opd.attributionWindow,
     problems: createNodeProblems({
       redis: components.redis,
       lost: components.lost,
       reload: meters.reloads.state,
       ratesStale: () => ratesAge(current.config, Date.now())?.stale ?? false,
+      clockAhead: () => store.clockAhead,
+      differences: () => components.fingerprints.differences,
       draining: () => meters.life.draining,
     }),
   })
   const kept = createKeptSums({ store, stats: engine.stats, now, log })
   const allNodes = createFleet({
     store,
-    node: figures.node,
+    node: components.node,
     own: figures.read,
     now: store.clock,
     log,
@@ -106,11 +117,9 @@ export async function openAdminPlane(
     }),
   })
   authMetrics(registry, auth.failures)
-  const notices = impressions({
+  const noticeDeps: NoticeDeps = {
     engine,
     ledger: store.ledger,
-    losses: store.losses,
-    encodedPrices: encodedPricesIn(current),
     auth: current.config.admin.impressions.auth,
     contextTtl: () => current.config.opd.contextTtl,
     integration: (id) => engine.integration(id),
@@ -119,8 +128,25 @@ export async function openAdminPlane(
     alert: (what, supplier) => log.warn({ what, supplier }, 'win notices need attention'),
     counters,
     onDuplicate: duplicates.count,
-    onWin: events?.won,
-    onLoss: events?.lost,
+  }
+  const processed = new Notices(noticeDeps)
+  const reconciler = new Reconciler({
+    ...{ notices: processed, wins: unattributedWins(store), engine, now, log },
+    contextTtl: noticeDeps.contextTtl,
+  })
+  reconcilerMetrics(registry, reconciler.counts)
+  await store.outcomes.follow({
+    apply(outcome) {
+      if (outcome.kind === 'notice') processed.applyOutcome(outcome)
+      if (outcome.kind === 'loss') applyLossOutcome(noticeDeps, outcome)
+    },
+    stream: events?.stream ?? null,
+  })
+  const notices = impressions({
+    ...noticeDeps,
+    notices: processed,
+    losses: store.losses,
+    encodedPrices: encodedPricesIn(current),
     verifier: auth.verifier,
     log,
     tracer: components.tracing,
@@ -136,6 +162,10 @@ export async function openAdminPlane(
     holds: () => directory.snapshot().holds,
     currency: () => current.config.currency.base,
     opd: (id) => opdState(engine.integration(id)),
+    inactive: (id) =>
+      [...(directory.snapshot().suppliers.get(id)?.datacenters ?? [])].flatMap(
+        ([location, { active }]) => (active ? [] : [location]),
+      ),
     now,
   }
   const flush = async () => {
@@ -161,7 +191,6 @@ export async function openAdminPlane(
         changed: () => void directory.refresh(),
         snapshots: snapshotCatalog(modelsDirOf(current.config)),
         followed: followModelControl,
-        onVoid: events?.voided,
         now,
       }),
       dashboard({
@@ -179,6 +208,7 @@ export async function openAdminPlane(
         configuration: () => shownConfig(current.config),
         activeOpd: (id) => activeOpd(engine.integration(id)),
         chance: (mode, facts, price) => modelManager.of(mode).winChance(facts, price),
+        recentBids: (mode, filter, most) => modelManager.of(mode).recentBids(filter, most),
         users: auth.realm === null ? null : { store, now },
       }),
       reporting({
@@ -194,6 +224,22 @@ export async function openAdminPlane(
       notices,
     ],
   })
+  const agentConfig = current.config.agent
+  const agent =
+    agentConfig === null
+      ? null
+      : new AgentListener({
+          config: agentConfig,
+          engine,
+          metrics: new AgentMetrics(registry),
+          supplierState(id) {
+            if (!current.active.has(id)) return 'unknown'
+            const state = directory.snapshot().suppliers.get(id)
+            const isActive = state?.datacenters.get(location)?.active ?? true
+            return isActive && state?.allSeatsInactive !== true ? 'active' : 'inactive'
+          },
+          ready: () => notReady().length === 0,
+        })
   const noticesAddress = current.config.notices.listen
   // The plugin is that of the admin listener, so that both share their limits.
   const noticesListener =
@@ -209,14 +255,18 @@ export async function openAdminPlane(
       address = listen.replace(/\d+$/, String(bound.port))
       return bound
     },
+    /** The port of the agent listener; null: there is none. */
+    listenForAgents: async () => (await agent?.listen())?.port ?? null,
     /** Connections end with their next responses, while other nodes take over. */
     drain() {
+      agent?.drain()
       admin.drain()
       noticesListener?.drain()
     },
     async close() {
       figures.close()
-      await Promise.all([admin.close(), noticesListener?.close(), allNodes.close()])
+      reconciler.close()
+      await Promise.all([admin.close(), noticesListener?.close(), agent?.close(), allNodes.close()])
     },
     /** Frees issuers and tokens. Call it after the last request. */
     end: () => auth.close(),

@@ -1,14 +1,15 @@
 /** Engine and proxy of a process, and how a configuration is applied to both. */
+
+import type { Log } from '../opd/base/log.ts'
+import type { Slices } from '../opd/base/slices.ts'
 import type { Integration } from '../opd/config.ts'
 import { createEngine } from '../opd/engine/engine.ts'
-import type { EngineSettings } from '../opd/engine/types.ts'
 import { trainedPerSecond } from '../opd/pricing/exposures.ts'
-import type { Log } from '../opd/shared/log.ts'
-import type { Slices } from '../opd/shared/slices.ts'
+import type { EngineSettings } from '../opd/types.ts'
 import { createProxy } from '../proxy/proxy.ts'
-import type { DirectoryState } from '../proxy/suppliers.ts'
+import type { DirectoryState } from '../proxy/supplier.ts'
 import type { Config, SupplierConfig } from './config/schema.ts'
-import { dividedConfig, dividedRoute, type Place } from './workers/limits.ts'
+import { dividedConfig, dividedRoute, type Place } from './limits.ts'
 
 interface ActiveSupplier {
   supplier: SupplierConfig
@@ -38,6 +39,8 @@ interface BidPathParts {
   place: Place
   /** The context keys of a configuration. */
   keysOf: (config: Config) => KeyRows
+  /** Milliseconds since the epoch, the same on all nodes. */
+  now: () => number
   log: Log
   engine: Pick<
     Parameters<typeof createEngine>[1],
@@ -49,7 +52,7 @@ interface BidPathParts {
   >
 }
 
-export function createBidPath({ current, place, keysOf, log, ...parts }: BidPathParts) {
+export function createBidPath({ current, place, keysOf, now, log, ...parts }: BidPathParts) {
   const started = current.config
   const settingsOf = (config: Config): EngineSettings => ({
     keys: keysOf(config).map(({ id, secret }) => ({
@@ -67,7 +70,7 @@ export function createBidPath({ current, place, keysOf, log, ...parts }: BidPath
     {
       ...parts.engine,
       log,
-      now: Date.now,
+      now,
       random: Math.random,
       trainedPerSecond: trainedPerSecond / place.count,
     },

@@ -1,26 +1,31 @@
 /** Composes store, model, engine and proxy. They open in the order of their dependencies and close in reverse. */
+import { join } from 'node:path'
 import { Registry } from 'prom-client'
 import { createDirectory } from '../admin/directory.ts'
+import { NodeFingerprints } from '../admin/fleet/fingerprints.ts'
 import { openStore } from '../admin/store/index.ts'
 import { createRetention } from '../admin/store/retention.ts'
 import { createDuplicateCounts, createRollup } from '../admin/store/rollup.ts'
 import { createTakenOff } from '../admin/store/taken-off.ts'
-import type { Log } from '../opd/shared/log.ts'
-import type { Slices } from '../opd/shared/slices.ts'
+import type { Log } from '../opd/base/log.ts'
+import type { Slices } from '../opd/base/slices.ts'
 import { createBidLog } from '../opd/state/bid-log.ts'
+import { restoreBids, spoolBids } from '../opd/state/bid-spool.ts'
 import { createDecisionLog } from '../opd/state/decision-log.ts'
 import { bidLogLimit } from '../proxy/memory.ts'
-import type { DirectoryState } from '../proxy/suppliers.ts'
+import type { DirectoryState } from '../proxy/supplier.ts'
 import { type ConfigRef, createBidPath, type LocationState } from './bid-path.ts'
 import type { Config } from './config/schema.ts'
 import { loadOrCreateKeys } from './context-keys.ts'
+import { fingerprintReader } from './fingerprints.ts'
+import { type Place, workerCount } from './limits.ts'
 import { bindProcessMetrics, bindStateMetrics, lastLost } from './metrics.ts'
 import { openModels } from './models.ts'
+import { newNodeName } from './node-figures.ts'
 import { dayCaps } from './opd-state.ts'
 import { ratesAge, retentionMs } from './runtime-config.ts'
 import { createTracing } from './tracing.ts'
 import { openWorkers, withWorkers } from './workers/first-process.ts'
-import { type Place, workerCount } from './workers/limits.ts'
 import type { WorkerPool } from './workers/pool.ts'
 
 export type Components = Awaited<ReturnType<typeof openComponents>>
@@ -34,18 +39,24 @@ export async function openComponents(current: ConfigRef, log: Log) {
   const keysOf = (config: Config) => config.opd.keys ?? ownKeys
   const place: Place = { index: 0, count: workerCount(started.proxy) }
   let pool: WorkerPool | null = null
-  const now = Date.now
   const registry = new Registry()
   const tracing = createTracing(log)
-  const meters = bindProcessMetrics(registry, () => ratesAge(current.config, now())?.age ?? null)
+  const meters = bindProcessMetrics(
+    registry,
+    () => ratesAge(current.config, Date.now())?.age ?? null,
+  )
   const store = await openStore(started.store.database, {
-    now,
+    now: Date.now,
     log,
     observe: (s) => meters.store.observe(s),
     owns: true,
   })
+  const now = store.clock
   const directory = await createDirectory(store, log)
   const { contextTtl, decisionLog } = started.opd
+  const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
+  const spool = join(started.stateDir, 'bid-log')
+  await restoreBids(spool, bidLog, log)
   // Set when the proxy exists, which then takes the number of nodes from `models`.
   let onNodes = () => {}
   const models = await openModels({
@@ -53,6 +64,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     store,
     registry,
     processes: place.count,
+    held: bidLog.batches,
     now,
     log,
     onControl: () => pool?.notifyAll('control'),
@@ -60,7 +72,6 @@ export async function openComponents(current: ConfigRef, log: Log) {
   })
   const { modelManager, followModelControl, redis, buses, tokens } = models
   const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
-  const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
   // Everything that counts wins uses the connections of the ledger, never those of the API.
   const winStore = { ...store, db: store.wins }
   const rollup = createRollup(winStore, log)
@@ -71,10 +82,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
       : (await import('./events/index.ts')).openEvents({
           config: started.events.kafka,
           registry,
-          store,
-          node: modelManager.models.node,
           noticesOf: (id) => current.active.get(id ?? '')?.supplier.notices ?? 'win',
-          now,
           log,
         })
   const duplicates = createDuplicateCounts(winStore, log)
@@ -84,6 +92,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     current,
     place,
     keysOf,
+    now,
     log,
     engine: {
       learners: modelManager,
@@ -109,20 +118,29 @@ export async function openComponents(current: ConfigRef, log: Log) {
   const { ledger } = store
   const capsOfToday = () => dayCaps(engine, current.active.keys(), now())
   const lost = lastLost(store)
+  const node = newNodeName()
+  const readFingerprints = fingerprintReader(
+    () => current.config,
+    () => keysOf(current.config),
+  )
+  const fingerprints = new NodeFingerprints({ store, node, read: readFingerprints, now, log })
   bindStateMetrics(registry, {
     redis,
     ledger,
+    outcomes: store.outcomes,
     lost,
     sink,
     stats: engine.stats,
+    clockAhead: () => store.clockAhead,
+    differences: () => fingerprints.differences,
     dayCaps: capsOfToday,
     nodes: () => models.nodes,
   })
   const location = (): LocationState => {
     const { suppliers, holds } = directory.snapshot()
     const states = new Map<string, DirectoryState>()
-    for (const [id, { inactiveSeats, datacenters }] of suppliers)
-      states.set(id, { inactiveSeats, allotment: datacenters.get(started.location) })
+    for (const [id, { datacenters, ...seats }] of suppliers)
+      states.set(id, { ...seats, allotment: datacenters.get(started.location) })
     return { states, holds, share: 1 / models.nodes }
   }
   const applyLocation = () => {
@@ -149,6 +167,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
       shared: redis?.shared ?? null,
       addRows: rollup.add,
       reductions: () => [...capsOfToday()],
+      clockAhead: () => store.clockAhead,
       onDecided: events?.decided ?? null,
     })
   }
@@ -170,6 +189,8 @@ export async function openComponents(current: ConfigRef, log: Log) {
     proxy,
     pool,
     tracing,
+    node,
+    fingerprints,
     now,
     hasModels: () => models.joined,
     /** Applies another configuration, in time slices. */
@@ -180,10 +201,13 @@ export async function openComponents(current: ConfigRef, log: Log) {
     },
     /** Flushes and closes the components that outlive the listeners. */
     async close() {
+      await spoolBids(spool, bidLog, log)
       await models.close()
       await sink?.close()
+      await store.outcomes.close()
       await events?.close()
       retention.close()
+      await fingerprints.close()
       await takenOff.close()
       await duplicates.close()
       await rollup.close()

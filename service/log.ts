@@ -1,6 +1,6 @@
 /** Structured logs by pino. Tokens, contexts and keys are redacted. */
 import pino from 'pino'
-import type { Log } from '../opd/shared/log.ts'
+import type { Log } from '../opd/base/log.ts'
 
 const secrets = [
   'authorization',

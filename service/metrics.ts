@@ -1,8 +1,9 @@
 /** Metrics of the process, its configuration, the store, Redis and the decision log. */
 import { Counter, collectDefaultMetrics, Histogram, type Registry } from 'prom-client'
+import { type Difference, fingerprintParts } from '../admin/fleet/fingerprints.ts'
 import { programVersion } from '../admin/http/version.ts'
-import { type FaultCounts, faultPlaces } from '../opd/engine/fault-log.ts'
-import { byName, counter, gauge, type MetricRow, one, registerRows } from '../opd/shared/metrics.ts'
+import { byName, counter, gauge, type MetricRow, one, registerRows } from '../opd/base/metrics.ts'
+import { type FaultCounts, faultPlaces } from '../opd/shared/fault-log.ts'
 import { bounds } from '../proxy/metrics.ts'
 import type { DayCap } from './opd-state.ts'
 
@@ -99,12 +100,21 @@ interface WriteCounts {
 }
 
 interface StateParts {
-  redis: { connected: boolean; counts: WriteCounts } | null
+  redis: {
+    connected: boolean
+    counts: WriteCounts & { again: number }
+    shared: { isComplete: boolean }
+  } | null
   ledger: { waiting: number; replaced: number }
+  outcomes: { waiting: number; counts: { recovered: number } }
   /** Parts of the database that did not complete a write, as seen last. */
   lost: () => string[]
   sink: { counts: WriteCounts } | null
   stats: { faults: FaultCounts }
+  /** Milliseconds. */
+  clockAhead: () => number
+  /** From most of the nodes. */
+  differences: () => readonly Difference[]
   nodes: () => number
   /** Suppliers with a cap of a day, and the share of it that is used. */
   dayCaps: () => Iterable<DayCap>
@@ -121,8 +131,18 @@ function redisRows(redis: NonNullable<StateParts['redis']>): MetricRow[] {
     ),
     counter(
       'bidweir_redis_dropped_total',
-      'Bids not written to the shared log: the queue was full, or the connection was lost',
+      'Bids not written to the shared log at their time: the queue was full, or the connection was lost',
       () => one(counts.dropped),
+    ),
+    counter(
+      'bidweir_redis_rewritten_total',
+      'Bids written to the shared log again, after Redis or the connection was lost',
+      () => one(counts.again),
+    ),
+    gauge(
+      'bidweir_redis_bids_complete',
+      '1 while the shared log has the bids of all nodes; else a notice without a context is provisional',
+      () => one(Number(redis.shared.isComplete)),
     ),
     counter('bidweir_redis_failures_total', 'Commands of Redis that failed', () =>
       one(counts.failed),
@@ -156,7 +176,8 @@ export function lastLost(store: { lost(): Promise<string[]> }): () => string[] {
 }
 
 export function bindStateMetrics(registry: Registry, parts: StateParts): void {
-  const { redis, ledger, lost, sink, stats, nodes, dayCaps } = parts
+  const { redis, ledger, outcomes, lost, sink, stats, clockAhead, differences, nodes, dayCaps } =
+    parts
   registerRows(registry, [
     gauge(
       'bidweir_store_up',
@@ -170,6 +191,29 @@ export function bindStateMetrics(registry: Registry, parts: StateParts): void {
       'bidweir_ledger_replaced_total',
       'Unattributed rows replaced because a later notice attributed the win',
       () => one(ledger.replaced),
+    ),
+    gauge(
+      'bidweir_outcomes_waiting',
+      'Wins, losses and voids in memory that the event log does not have yet; more than 20,000 wait in the database alone',
+      () => one(outcomes.waiting),
+    ),
+    counter(
+      'bidweir_outcomes_recovered_total',
+      'Notices on disk that were taught and counted after a commit without a response, or for a process that ended',
+      () => one(outcomes.counts.recovered),
+    ),
+    gauge(
+      'bidweir_clock_offset_seconds',
+      'How far the clock of PostgreSQL, which all nodes use, is ahead of the clock of this node, to half a second; 0 with SQLite',
+      () => one(clockAhead() / 1000),
+    ),
+    gauge(
+      'bidweir_node_differs',
+      '1 if the context keys or the configuration of this node differ from those of most nodes, or, if no values are those of most, from those of any',
+      () =>
+        byName('what', fingerprintParts, (what) =>
+          Number(differences().some(({ part }) => part === what)),
+        ),
     ),
     gauge('bidweir_live_nodes', 'Nodes that share the allotments of this location', () =>
       one(nodes()),

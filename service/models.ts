@@ -4,14 +4,15 @@ import type { Registry } from 'prom-client'
 import type { Store } from '../admin/store/index.ts'
 import { modelControlSource } from '../admin/store/model-control.ts'
 import { nodeCountsOf } from '../admin/store/node-counts.ts'
-import { type Mode, modes } from '../opd/pricing/arms.ts'
-import type { Log } from '../opd/shared/log.ts'
-import { byLabel, byName, counter, gauge, one, registerRows } from '../opd/shared/metrics.ts'
-import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
+import type { Log } from '../opd/base/log.ts'
+import { byLabel, byName, counter, gauge, one, registerRows } from '../opd/base/metrics.ts'
+import { oneAtATime } from '../opd/base/one-at-a-time.ts'
+import { type Mode, modes } from '../opd/shared/arms.ts'
 import { localModels } from '../opd/state/local-models.ts'
 import { createModelManager, type ModelManager } from '../opd/state/model-manager.ts'
 import { createModelSync, type ModelSync } from '../opd/state/model-sync.ts'
 import { type RelayedModels, relayedModels } from '../opd/state/relayed-models.ts'
+import type { HeldDecisions } from '../opd/state/shared-bid-log.ts'
 import type { ModelBus } from '../opd/state/shared-model.ts'
 import { localTokens } from '../opd/state/tokens.ts'
 import type { ConfigRef } from './bid-path.ts'
@@ -26,6 +27,8 @@ interface ModelParts {
   registry: Registry
   /** Processes of this node. */
   processes: number
+  /** The decisions that this node holds. */
+  held: HeldDecisions
   now: () => number
   log: Log
   /** The models have executed a command of the store. */
@@ -76,6 +79,8 @@ export async function openModels(parts: ModelParts) {
           url: started.store.redis,
           location: started.location,
           bidTtl: () => sharedBidTtl(current.config),
+          held: parts.held,
+          now,
           log,
           nodes,
           onNodes(alive) {

@@ -2,28 +2,31 @@
 import { randomBytes } from 'node:crypto'
 import { hostname } from 'node:os'
 import type {
+  FunnelFigures,
   ModeFigures,
   NodeFigures,
   NodeProblem,
   SupplierFigures,
 } from '../admin/fleet/figures.ts'
 import { programVersion } from '../admin/http/version.ts'
-import type { ImpressionCounters } from '../admin/impressions/counters.ts'
+import type { ImpressionCounters, SupplierMoney } from '../admin/impressions/counters.ts'
 import { armPairOf } from '../admin/metrics/comparison.ts'
+import { getOrAdd } from '../opd/base/get-or-add.ts'
+import { createSlices } from '../opd/base/slices.ts'
 import {
   type EngineStats,
   factorBounds,
   type ModeStats,
   type SupplierStats,
-} from '../opd/engine/stats.ts'
-import { guards, modes } from '../opd/pricing/arms.ts'
-import { bidReasons, responseReasons } from '../opd/pricing/types.ts'
-import { createSlices } from '../opd/shared/slices.ts'
-import { bounds, outcomes, type SupplierMetrics } from '../proxy/metrics.ts'
+} from '../opd/pricing/stats.ts'
+import { guards, modes } from '../opd/shared/arms.ts'
+import { bidReasons, responseReasons } from '../opd/shared/reasons.ts'
+import { bounds, outcomes } from '../proxy/metrics.ts'
 import { nodeLoad, type ProcessLoad } from '../proxy/node-load.ts'
 import type { BidProxy } from '../proxy/proxy.ts'
 
 interface NodeFiguresDeps {
+  node: string
   proxy: BidProxy
   stats: EngineStats
   counters: ImpressionCounters
@@ -32,19 +35,48 @@ interface NodeFiguresDeps {
   /** Gauges of the other processes of this node. */
   others: () => Iterable<ProcessLoad>
   problems: () => NodeProblem[]
+  /** Milliseconds. */
+  attributionWindow: () => number
 }
 
 /** The last minutes are the time since the oldest mark. */
 const markEvery = 30_000
 const marks = 10
 
+/** Milliseconds after which a bid that was won has a notice: three attribution windows, but at most a minute. */
+const noticeTime = (attributionWindow: number) => Math.min(3 * attributionWindow, 60_000)
+
 type Counts = Record<string, number>
+
 interface Mark {
   at: number
-  counts: Map<SupplierMetrics, Float64Array>
+  /** By supplier, if it has had any. */
+  totals: Map<string, Float64Array>
+  notices: NoticeTotals
 }
 
-/** The positive entries, by name. */
+/** Notices of the node, and those of them that were refused and name no supplier. */
+interface NoticeTotals {
+  received: number
+  refused: number
+}
+
+const durationNames = [...bounds, Number.POSITIVE_INFINITY]
+const factorNames = [...factorBounds, Number.POSITIVE_INFINITY]
+const statuses = ['attributed', 'unattributed', 'duplicate', 'ignored', 'rejected'] as const
+const noMacroAt = bidReasons.indexOf('no_macro')
+
+/**
+ * The totals of a supplier since the start of the node, of which the last minutes are shown:
+ *
+ *   [ requests by outcome | durations | notices by status | decided, noMacro, cleared, clearedLow ]
+ */
+const durationsAt = outcomes.length
+const statusesAt = durationsAt + durationNames.length
+const bidsAt = statusesAt + statuses.length
+const totalCount = bidsAt + 4
+
+/** The positive entries, by name. `offset`: where they begin in both lists. */
 function named(
   names: readonly (string | number)[],
   counts: ArrayLike<number>,
@@ -53,20 +85,27 @@ function named(
 ): Counts {
   const result: Counts = {}
   for (const [at, name] of names.entries()) {
-    const count = counts[at]! - (before?.[offset + at] ?? 0)
+    const count = counts[offset + at]! - (before?.[offset + at] ?? 0)
     if (count > 0) result[name] = count
   }
   return result
 }
 
-const durationNames = [...bounds, Number.POSITIVE_INFINITY]
-const factorNames = [...factorBounds, Number.POSITIVE_INFINITY]
+const decidedIn = (stats: SupplierStats | undefined): number =>
+  modes.reduce(
+    (sum, mode) => (stats?.modes[mode].arms ?? []).reduce((all, { bids }) => all + bids, sum),
+    0,
+  )
 
-function countsOf({ requests, duration }: SupplierMetrics): Float64Array {
-  const counts = new Float64Array(requests.length + duration.counts.length)
-  counts.set(requests)
-  counts.set(duration.counts, requests.length)
-  return counts
+function funnelOf(totals: Float64Array, before?: Float64Array): FunnelFigures {
+  const since = (at: number) => Math.max(0, totals[bidsAt + at]! - (before?.[bidsAt + at] ?? 0))
+  return {
+    decided: since(0),
+    noMacro: since(1),
+    notices: named(statuses, totals, before, statusesAt),
+    cleared: since(2),
+    clearedLow: since(3),
+  }
 }
 
 function modeFigures(of: ModeStats): ModeFigures {
@@ -112,23 +151,115 @@ function endpointsOf(proxy: BidProxy, id: string) {
   }))
 }
 
+/** The name of this process among the nodes. */
+export const newNodeName = () => `${hostname()}-${randomBytes(2).toString('hex')}`
+
+/** Notices of the last minutes from which their shares say anything, and the share of refused ones that is a warning. */
+const [fewestNotices, refusedShare] = [20, 0.1]
+
+/** Refused notices without a supplier are shown on no supplier's page. */
+function noticeProblems(now: NoticeTotals, before: NoticeTotals): NodeProblem[] {
+  const received = now.received - before.received
+  const refused = now.refused - before.refused
+  if (received < fewestNotices || refused / received <= refusedShare) return []
+  const text =
+    'more than 10% of the win notices of the last minutes are refused and name no supplier; their wins are not counted: check that they carry svc_opd or a valid token'
+  return [{ level: 'warn', text }]
+}
+
+/**
+ * How many bids of each supplier were decided long enough ago to have notices by now. Two numbers a supplier: the count that is
+ * old enough, and a later one that will be.
+ */
+class AwaitedBids {
+  private readonly bySupplier = new Map<string, { old: number; next: number; at: number }>()
+  private readonly time: () => number
+
+  /** `time`: milliseconds until a bid is old enough. */
+  constructor(time: () => number) {
+    this.time = time
+  }
+
+  count(supplier: string, decided: number, now: number): number {
+    if (decided === 0) return 0
+    const known = getOrAdd(this.bySupplier, supplier, () => ({ old: 0, next: decided, at: now }))
+    if (now - known.at >= this.time()) {
+      known.old = known.next
+      known.next = decided
+      known.at = now
+    }
+    return known.old
+  }
+}
+
 export function createNodeFigures(deps: NodeFiguresDeps) {
-  const { proxy, stats, counters, location, now, others, problems } = deps
-  const node = `${hostname()}-${randomBytes(2).toString('hex')}`
+  const { node, proxy, stats, counters, location, now, others, problems, attributionWindow } = deps
   const started = now()
-  let past: Mark[] = [{ at: started, counts: new Map() }]
-  const mark = async () => {
+  let past: Mark[] = [{ at: started, totals: new Map(), notices: { received: 0, refused: 0 } }]
+  const awaited = new AwaitedBids(() => noticeTime(attributionWindow()))
+  const timer = setInterval(() => void mark(), markEvery).unref()
+
+  async function mark(): Promise<void> {
     const slices = createSlices()
     const at = now()
-    const taken = new Map<SupplierMetrics, Float64Array>()
-    for (const { metrics } of proxy.suppliers.values()) {
-      // Without requests all counts are 0, as those that are absent.
-      if (metrics.requests.some((count) => count > 0)) taken.set(metrics, countsOf(metrics))
+    const totals = new Map<string, Float64Array>()
+    const [notices, money] = [noticesBySupplier(), moneyBySupplier()]
+    for (const id of ids()) {
+      const all = totalsOf(id, notices, money)
+      if (all.some((count) => count > 0)) totals.set(id, all)
+      awaited.count(id, all[bidsAt]!, at)
       await slices.next()
     }
-    past = [...past.slice(1 - marks), { at, counts: taken }]
+    past = [...past.slice(1 - marks), { at, totals, notices: noticeTotals(notices) }]
   }
-  const timer = setInterval(() => void mark(), markEvery).unref()
+
+  function totalsOf(
+    id: string,
+    notices: Map<string, Counts>,
+    money: Map<string, SupplierMoney[]>,
+  ): Float64Array {
+    const totals = new Float64Array(totalCount)
+    const metrics = proxy.suppliers.get(id)?.metrics
+    if (metrics !== undefined) {
+      totals.set(metrics.requests)
+      totals.set(metrics.upstream.counts, durationsAt)
+    }
+    const reported = notices.get(id) ?? {}
+    totals.set(
+      statuses.map((status) => reported[status] ?? 0),
+      statusesAt,
+    )
+    const own = stats.suppliers.get(id)
+    const paid = money.get(id) ?? []
+    const bare = modes.map((mode) => own?.modes[mode].left[noMacroAt] ?? 0)
+    totals.set(
+      [
+        decidedIn(own),
+        bare.reduce((sum, count) => sum + count, own?.bidsWithoutMacro ?? 0),
+        paid.reduce((sum, { priced }) => sum + priced, 0),
+        paid.reduce((sum, { low }) => sum + low, 0),
+      ],
+      bidsAt,
+    )
+    return totals
+  }
+
+  /** Those with traffic or decisions of this node. */
+  const ids = () => new Set([...proxy.suppliers.keys(), ...stats.suppliers.keys()])
+
+  const noticeTotals = (notices: Map<string, Counts>): NoticeTotals => ({
+    received: counters.received,
+    refused: notices.get('')?.['rejected'] ?? 0,
+  })
+
+  function moneyBySupplier() {
+    const found = new Map<string, SupplierMoney[]>()
+    for (const [key, money] of counters.money) {
+      const [ssp = ''] = key.split('\t')
+      getOrAdd(found, ssp, (): SupplierMoney[] => []).push(money)
+    }
+    return found
+  }
 
   function noticesBySupplier() {
     const statuses = new Map<string, Counts>()
@@ -147,16 +278,18 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
     const at = now()
     const oldest = past[0]!
     const window = Math.max(1, (at - oldest.at) / 1000)
-    const notices = noticesBySupplier()
+    const [notices, money] = [noticesBySupplier(), moneyBySupplier()]
     const figuresOf = (id: string): SupplierFigures => {
       const supplier = proxy.suppliers.get(id)
-      const before = supplier === undefined ? undefined : oldest.counts.get(supplier.metrics)
-      const requests = named(outcomes, supplier?.metrics.requests ?? [], before)
-      const durations = supplier?.metrics.duration.counts ?? []
+      const before = oldest.totals.get(id)
+      const totals = totalsOf(id, notices, money)
+      const requests = named(outcomes, totals, before)
       const own = stats.suppliers.get(id)
       return {
         requests,
-        durations: named(durationNames, durations, before, outcomes.length),
+        durations: named(durationNames, totals, before, durationsAt),
+        funnel: funnelOf(totals, before),
+        awaited: awaited.count(id, totals[bidsAt]!, at),
         rate: Object.values(requests).reduce((sum, count) => sum + count, 0) / window,
         modes: own === undefined ? {} : modesOf(own),
         left: own === undefined ? {} : leftOf(own),
@@ -165,9 +298,8 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
         qps: supplier === undefined ? null : nodeLoad(supplier, others()).clientQps,
       }
     }
-    const ids = new Set([...proxy.suppliers.keys(), ...stats.suppliers.keys()])
     const suppliers: [id: string, SupplierFigures][] = []
-    for (const id of ids) {
+    for (const id of ids()) {
       suppliers.push([id, figuresOf(id)])
       await slices.next()
     }
@@ -178,10 +310,10 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
       at,
       window,
       version: programVersion(),
-      problems: problems(),
+      problems: [...problems(), ...noticeProblems(noticeTotals(notices), oldest.notices)],
       unplaced: notices.get('') ?? {},
       suppliers: Object.fromEntries(suppliers),
     }
   }
-  return { node, read, close: () => clearInterval(timer) }
+  return { read, close: () => clearInterval(timer) }
 }

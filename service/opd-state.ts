@@ -1,8 +1,8 @@
 /** The state of integrations in the engine, for the admin listener and the metrics. */
-import type { LiveState } from '../admin/fleet/live.ts'
+import type { LiveState } from '../admin/fleet/live-schema.ts'
 import type { Integration, OpdConfig } from '../opd/config.ts'
-import { type DayAmount, dayOf } from '../opd/engine/day-reductions.ts'
 import type { BidweirEngine } from '../opd/engine/engine.ts'
+import { type DayAmount, dayOf } from '../opd/pricing/day-reductions.ts'
 
 /** The opd block of an integration that prices or would price; null: OPD is off. */
 export function activeOpd(integration: Integration | null): OpdConfig | null {

@@ -1,10 +1,10 @@
 /** The life of the service: start, reload, drain. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { firstUser } from '../admin/auth/users.ts'
-import { atMost } from '../opd/shared/at-most.ts'
-import type { Log } from '../opd/shared/log.ts'
-import { oneAtATime } from '../opd/shared/one-at-a-time.ts'
-import { createSlices } from '../opd/shared/slices.ts'
+import { atMost } from '../opd/base/at-most.ts'
+import type { Log } from '../opd/base/log.ts'
+import { oneAtATime } from '../opd/base/one-at-a-time.ts'
+import { createSlices } from '../opd/base/slices.ts'
 import { openAdminPlane } from './admin-plane.ts'
 import type { ConfigRef } from './bid-path.ts'
 import { activeSuppliers } from './bid-path.ts'
@@ -46,6 +46,7 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
   const adminPlane = await openAdminPlane(current, components, notReady, log)
   const { port: adminPort } = await adminPlane.listen()
   const noticesPort = await adminPlane.listenForNotices()
+  const agentPort = await adminPlane.listenForAgents()
   const { port: proxyPort } = await components.proxy.listen()
   if (components.pool !== null) {
     // A worker begins with the model of the node.
@@ -88,6 +89,8 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
     adminPort,
     /** null: without a listener of their own, notices come to the admin listener. */
     noticesPort,
+    /** null: there is no agent listener. */
+    agentPort,
     /** The user that the first start of an embedded realm created. `password` is null if the configuration gave it. */
     firstUser: first,
     config: () => current.config,

@@ -14,8 +14,9 @@ import {
 } from '@opentelemetry/api'
 import { programVersion } from '../admin/http/version.ts'
 import type { FinishedNotice } from '../admin/impressions/tracer.ts'
-import { requestIdOf, shortId } from '../opd/openrtb/request.ts'
-import type { Log } from '../opd/shared/log.ts'
+import type { Log } from '../opd/base/log.ts'
+import { requestIdOf } from '../opd/openrtb/request.ts'
+import { shortId } from '../opd/shared/short-id.ts'
 import type { FinishedBid } from '../proxy/tracer.ts'
 
 const fieldsGetter: TextMapGetter<readonly string[]> = {

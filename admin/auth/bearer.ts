@@ -1,7 +1,7 @@
 /** Authentication of API calls by bearer token: RFC 6750, errors as problem documents (CONTRACT 8). */
 import type { FastifyReply, FastifyRequest, preHandlerAsyncHookHandler } from 'fastify'
 import { Problem } from '../http/problem.ts'
-import { type Caller, may, type Role } from './roles.ts'
+import { type Caller, may, type Role } from '../http/roles.ts'
 import { TokenError, type TokenErrorCode, type TokenVerifier, tokenErrors } from './tokens.ts'
 
 // RFC 6750 2.1; the scheme's case does not matter (RFC 9110 11.1)

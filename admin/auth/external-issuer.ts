@@ -2,8 +2,8 @@
  * Access tokens of an OpenID Connect issuer such as Keycloak (CONTRACT 9), and the keys that sign them.
  */
 import { type CryptoKey, createLocalJWKSet, type JWK, type JWTPayload, jwtVerify } from 'jose'
-import type { Log } from '../../opd/shared/log.ts'
-import type { Caller } from './roles.ts'
+import type { Log } from '../../opd/base/log.ts'
+import type { Caller } from '../http/roles.ts'
 import { type AcceptedToken, failureOf, TokenError } from './tokens.ts'
 
 /** Only asymmetric algorithms: a public key must not be used as a shared secret. */

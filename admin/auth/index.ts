@@ -1,6 +1,6 @@
 /** Token verification for an external or the embedded issuer, and the token endpoint of the embedded one. */
 import type { FastifyPluginAsync } from 'fastify'
-import type { Log } from '../../opd/shared/log.ts'
+import type { Log } from '../../opd/base/log.ts'
 import type { AuthConfig } from '../config.ts'
 import type { Store } from '../store/index.ts'
 import { type ClientDeps, clientOf } from './embedded/client.ts'

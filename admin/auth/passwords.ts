@@ -1,5 +1,6 @@
 /** Password hashes by scrypt, off the event loop and two at a time. Excess log-ins wait or are refused. */
 import { randomBytes, type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto'
+import { BusyError } from '../http/problem.ts'
 
 /** 32 MiB and about 80 ms of one thread. */
 const cost: ScryptOptions = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * 1024 * 1024 }
@@ -11,17 +12,12 @@ export const minPassword = 8
 /** Characters. A longer password is refused before it is hashed. */
 export const maxPassword = 1024
 
-/** Too many log-ins wait already. The client should try again. */
-export class PasswordsBusyError extends Error {
-  override name = 'PasswordsBusyError'
-}
-
 let running = 0
 const waiting: (() => void)[] = []
 
 async function derive(password: string, salt: Buffer): Promise<Buffer> {
   if (running >= maxRunning) {
-    if (waiting.length >= maxWaiting) throw new PasswordsBusyError('too many log-ins at once')
+    if (waiting.length >= maxWaiting) throw new BusyError('too many log-ins at once')
     await new Promise<void>((resolve) => waiting.push(resolve))
   } else running++
   try {

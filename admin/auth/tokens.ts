@@ -1,7 +1,7 @@
 /** Checked access tokens: the reasons to refuse one, and a cache of those that were accepted. */
 import { errors } from 'jose'
 import NodeCache from 'node-cache'
-import type { Caller } from './roles.ts'
+import type { Caller } from '../http/roles.ts'
 
 const invalid = (title: string) => ({ status: 401, error: 'invalid_token', title }) as const
 

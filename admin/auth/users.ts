@@ -2,11 +2,11 @@
 import { randomBytes } from 'node:crypto'
 import type { Kysely, Selectable } from 'kysely'
 import * as z from 'zod'
+import { roles as known, may } from '../http/roles.ts'
 import { type Author, audit } from '../store/audit.ts'
 import type { Store } from '../store/index.ts'
 import type { Tables } from '../store/tables.ts'
 import { checkPassword, hashPassword, maxPassword, minPassword } from './passwords.ts'
-import { roles as known, may } from './roles.ts'
 
 interface NewUser {
   name: string

@@ -1,33 +1,39 @@
-/** `GET /api/svc/curve/`: what the model expects of other prices of a bid. */
+/** `GET /api/svc/curve/`: what the model expects of other prices, averaged over recent bids. */
 import * as z from 'zod'
 import type { OpdConfig } from '../../opd/config.ts'
-import type { BidFacts } from '../../opd/learner.ts'
-import type { Mode } from '../../opd/pricing/arms.ts'
+import type { BidFacts, BidFilter, RecentBid } from '../../opd/learner.ts'
+import type { Mode } from '../../opd/shared/arms.ts'
 import { jsonAnswer, queryOf, type Route } from '../http/call.ts'
-import { Problem } from '../http/problem.ts'
+import { malformed, Problem } from '../http/problem.ts'
 import { find, type Suppliers } from '../management/access.ts'
 
 export interface CurveDeps extends Suppliers {
   /** The opd block of a supplier; null: OPD is off or its configuration is not valid. */
   activeOpd(ssp: string): OpdConfig | null
-  /** Chance of winning at a price; null: the model has no curve. */
-  chance(mode: Mode, facts: BidFacts, price: number): number | null
+  /** Chance of winning of a bid at a price. */
+  chance(mode: Mode, facts: BidFacts, price: number): number
+  /** The newest settled bids that the model of this node knows. */
+  recentBids(mode: Mode, filter: BidFilter, most: number): RecentBid[]
   currency(): string
 }
 
 const price = z.string().regex(/^\d{1,6}(\.\d{1,6})?$/, 'is a price')
 const curveQuery = z.strictObject({
   ssp: z.string().describe('The supplier'),
-  publisher: z.string().max(256).optional(),
-  domain: z.string().max(256).optional(),
-  in: price.describe('Inbound price, CPM in the base currency'),
-  floor: price.default('0').describe('Floor of the auction, CPM in the base currency'),
+  publisher: z.string().max(256).optional().describe('Only bids of this publisher'),
+  domain: z.string().max(256).optional().describe('Only bids of this domain'),
+  in: price
+    .optional()
+    .describe(
+      'Of one bid with this inbound price, CPM in the base currency, and no other features than these; without it, of recent bids',
+    ),
+  floor: price.optional().describe('Floor of that one bid, CPM; only with `in`'),
 })
 
 const pointSchema = z.strictObject({
   factor: z.number(),
-  price: z.number().describe('Outbound price, CPM'),
-  win: z.number().describe('Chance of winning'),
+  price: z.number().describe('Mean outbound price, CPM; a bid never leaves below its floor'),
+  win: z.number().describe('Mean chance of winning'),
   kept: z.number().nullable().describe('Chance of winning divided by that at factor 1'),
   margin: z.number().describe('Expected margin of 1,000 bids, in units of `currency`'),
 })
@@ -35,6 +41,7 @@ const curveSchema = z.strictObject({
   mode: z.enum(['revenue', 'margin']),
   currency: z.string(),
   min_factor: z.number(),
+  bids: z.int().nullable().describe('Number of recent bids that were averaged; null with `in`'),
   points: z.array(pointSchema),
 })
 
@@ -42,14 +49,38 @@ export type WinCurve = z.infer<typeof curveSchema>
 
 /** Factors from 0.5 to 1. */
 const steps = 50
+const factors = Array.from({ length: steps + 1 }, (_, at) =>
+  Number((0.5 + (at * 0.5) / steps).toFixed(2)),
+)
+/** Bids that are averaged, which takes 2 ms. */
+const most = 300
+/** Fewer bids say nothing about those to come. */
+const fewest = 20
+
+/** The means over bids at each factor: of the outbound price, of the chance of winning, and of the margin. */
+function averageCurve(bids: readonly RecentBid[]) {
+  const sums = factors.map((factor) => ({ factor, price: 0, win: 0, margin: 0 }))
+  for (const { inBa, floor, chances } of bids) {
+    const prices = factors.map((factor) => Math.max(inBa * factor, Math.min(floor, inBa)))
+    for (const [at, win] of chances(prices).entries()) {
+      const sum = sums[at]!
+      sum.price += prices[at]! / bids.length
+      sum.win += win / bids.length
+      sum.margin += ((inBa - prices[at]!) * win) / bids.length
+    }
+  }
+  const whole = sums.at(-1)!.win
+  return sums.map((sum) => ({ ...sum, kept: whole > 0 ? sum.win / whole : null }))
+}
 
 export const curveRoute = (deps: CurveDeps): Route => ({
   method: 'GET',
   path: '/api/svc/curve/',
   id: 'winCurve',
   tag: 'reports',
-  summary: 'The chance of winning and the expected margin by price',
-  description: 'As the model of the answering node estimates them now. Nothing is changed.',
+  summary: 'The chance of winning and the expected margin by price, of recent bids or of one',
+  description:
+    'Means over the newest settled bids that the answering node knows, as its model estimates them now. With `in`, the estimate for one bid of which nothing else is known. Nothing is changed.',
   role: 'viewer',
   query: curveQuery,
   answers: { 200: jsonAnswer('From factor 0.5 to 1', curveSchema) },
@@ -57,28 +88,30 @@ export const curveRoute = (deps: CurveDeps): Route => ({
   async handler(request) {
     const { ssp, publisher, domain, in: price, floor } = queryOf(curveQuery, request)
     find(deps, request, ssp)
-    const { chance } = deps
     const config = deps.activeOpd(ssp)
     if (config === null) throw new Problem(404, 'opd_off', 'OPD is off for this supplier')
+    if (price === undefined && floor !== undefined)
+      throw malformed([{ pointer: 'floor', detail: 'floor is of one bid: send in as well' }])
     const { mode, minFactor } = config
-    const inBa = Number(price)
-    const facts: BidFacts = {
-      supplier: ssp,
-      mode,
-      inBa,
-      floor: Number(floor),
-      ...(publisher === undefined ? {} : { publisher }),
-      ...(domain === undefined ? {} : { domain }),
-    }
-    const whole = chance(mode, facts, inBa)
-    if (whole === null) throw new Problem(404, 'no_curve', 'The model has no win curve')
-    const points = Array.from({ length: steps + 1 }, (_, at) => {
-      const factor = Number((0.5 + (at * 0.5) / steps).toFixed(2))
-      const out = inBa * factor
-      const win = chance(mode, facts, out) ?? 0
-      const kept = whole > 0 ? win / whole : null
-      return { factor, price: out, win, kept, margin: (inBa - out) * win }
+    const filter = { supplier: ssp, publisher, domain }
+    const answer = (bids: readonly RecentBid[], counted: number | null) => ({
+      ...{ mode, currency: deps.currency(), min_factor: minFactor, bids: counted },
+      points: averageCurve(bids),
     })
-    return { mode, currency: deps.currency(), min_factor: minFactor, points }
+    if (price !== undefined) {
+      const facts: BidFacts = { ...filter, mode, inBa: Number(price), floor: Number(floor ?? 0) }
+      const chances = (prices: readonly number[]) =>
+        prices.map((each) => deps.chance(mode, facts, each))
+      // prices below the floor are shown, too: the model says what they would win
+      return answer([{ inBa: facts.inBa, floor: 0, chances }], null)
+    }
+    const bids = deps.recentBids(mode, filter, most)
+    if (bids.length < fewest)
+      throw new Problem(
+        404,
+        'too_few_bids',
+        `Only ${bids.length} such bids are known, ${fewest} are needed`,
+      )
+    return answer(bids, bids.length)
   },
 })

@@ -1,6 +1,5 @@
 /** `/api/svc/users/`: the users of the embedded realm, for operators of all accounts. */
 import * as z from 'zod'
-import { roles } from '../auth/roles.ts'
 import {
   addUser,
   allUsers,
@@ -14,6 +13,7 @@ import {
 import { jsonAnswer, type Route } from '../http/call.ts'
 import { bodyOf } from '../http/json-body.ts'
 import { Problem } from '../http/problem.ts'
+import { roles } from '../http/roles.ts'
 import { authorOf, ofAllAccounts } from '../management/access.ts'
 import type { Store } from '../store/index.ts'
 

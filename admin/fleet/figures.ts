@@ -1,7 +1,7 @@
 /** The figures of one node by supplier, as nodes publish them, and their sums. All fields are additive. */
 
-import type { ArmSums } from '../../opd/engine/stats.ts'
-import type { Mode } from '../../opd/pricing/arms.ts'
+import type { ArmSums } from '../../opd/pricing/stats.ts'
+import type { Mode } from '../../opd/shared/arms.ts'
 
 export interface ModeFigures {
   /** Since the start of the node, all arms. Money is CPM in the base currency, summed over wins. */
@@ -26,10 +26,26 @@ interface EndpointFigures {
   failures: number
 }
 
+/** What became of the bids of a supplier in the last minutes. */
+export interface FunnelFigures {
+  decided: number
+  /** Bids, and bid responses with bids, that lack the macro. */
+  noMacro: number
+  /** Notices by status. */
+  notices: Record<string, number>
+  /** Wins whose price is in the sums, and those of them that cleared below half of the price sent. */
+  cleared: number
+  clearedLow: number
+}
+
 export interface SupplierFigures {
-  /** Requests of the last minutes by outcome, and their durations by upper bound in seconds. */
+  /** Requests of the last minutes by outcome. */
   requests: Record<string, number>
+  /** How long the supplier took for those that were sent to it, by upper bound in seconds. */
   durations: Record<string, number>
+  funnel: FunnelFigures
+  /** Bids since the start of the node that were decided long enough ago to have notices by now. */
+  awaited: number
   /** Requests a second in the same minutes. */
   rate: number
   modes: Partial<Record<Mode, ModeFigures>>

@@ -2,11 +2,12 @@
  * Bids and wins of optimized bids and of the holdout over the last days, of all nodes, from the store: kept wins and spend
  * survive a restart. Each node adds what it has counted since its last addition.
  */
-import type { ArmSums, EngineStats } from '../../opd/engine/stats.ts'
-import type { Mode } from '../../opd/pricing/arms.ts'
-import type { Log } from '../../opd/shared/log.ts'
-import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
-import { createSlices } from '../../opd/shared/slices.ts'
+
+import type { Log } from '../../opd/base/log.ts'
+import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
+import { createSlices } from '../../opd/base/slices.ts'
+import type { ArmSums, EngineStats } from '../../opd/pricing/stats.ts'
+import type { Mode } from '../../opd/shared/arms.ts'
 import { type ArmPair, addedArms, armPairOf, comparedArms } from '../metrics/comparison.ts'
 import { day } from '../store/hour.ts'
 import type { Store } from '../store/index.ts'

@@ -3,28 +3,24 @@
  * integration. Money is in units of the base currency.
  */
 import * as z from 'zod'
-import type { ArmSums } from '../../opd/engine/stats.ts'
-import { type Mode, modes } from '../../opd/pricing/arms.ts'
-import { type Interval, keptSpend, keptWins, uplift } from '../../opd/pricing/confidence.ts'
-import { type Caller, canSee, may, roles } from '../auth/roles.ts'
+import type { ArmSums } from '../../opd/pricing/stats.ts'
+import { type Mode, modes } from '../../opd/shared/arms.ts'
+import { type Interval, keptSpend, keptWins, uplift } from '../../opd/shared/confidence.ts'
 import { jsonAnswer, queryOf, type Route } from '../http/call.ts'
 import { Problem } from '../http/problem.ts'
+import { type Caller, canSee, may, roles } from '../http/roles.ts'
 import type { ArmPair } from '../metrics/comparison.ts'
 import { added, addedCounts, type NodeFigures, quantile, type SupplierFigures } from './figures.ts'
-import { healthOf, keptLevel, type Level } from './health.ts'
+import { healthOf, isKnown, keptLevel, requestCounts } from './health.ts'
 import type { KeptSums } from './kept-sums.ts'
-
-export interface LiveState {
-  state: 'on' | 'shadow' | 'off' | 'invalid'
-  mode: Mode
-  minWinRate: number
-  minSpend: number
-}
-
-export interface Kept extends Interval {
-  floor: number
-  level: Level
-}
+import {
+  type Kept,
+  type LiveIntegration,
+  type LiveMode,
+  type LiveSnapshot,
+  type LiveState,
+  liveSchema,
+} from './live-schema.ts'
 
 export interface LiveDeps {
   nodes(): Promise<NodeFigures[]>
@@ -35,13 +31,15 @@ export interface LiveDeps {
   /** The base currency. */
   currency(): string
   opd(ssp: string): LiveState | null
+  /** The locations whose data center is inactive for a supplier. */
+  inactive(ssp: string): readonly string[]
   now(): number
 }
 
 const keptOf = (interval: Interval | null, floor: number | undefined): Kept | null =>
   interval === null || floor === undefined
     ? null
-    : { ...interval, floor, level: keptLevel(interval, floor) }
+    : { ...interval, floor, known: isKnown(interval), level: keptLevel(interval, floor) }
 
 /** Sums of CPM are for a thousand impressions. */
 const units = (cpm: number) => cpm / 1000
@@ -56,14 +54,12 @@ function missingOf(optimised: ArmSums, holdout: ArmSums) {
   }
 }
 
-export type LiveMode = ReturnType<typeof modesOf>[number]
-
 /** The configured mode first, then other modes with bids. */
 function modesOf(
   figures: SupplierFigures | undefined,
   opd: LiveState | null,
   armsOf: (mode: Mode) => ArmPair | null,
-) {
+): LiveMode[] {
   return [...modes]
     .sort((one, other) => Number(other === opd?.mode) - Number(one === opd?.mode))
     .flatMap((mode) => {
@@ -72,8 +68,10 @@ function modesOf(
       const { bids, wins, guards, alarms } = counted
       const { optimised, holdout } = armsOf(mode) ?? counted
       const factors = Object.entries(counted.factors)
-        .map(([upTo, count]) => ({ upTo: Number(upTo), bids: count }))
+        .map(([bound, count]) => ({ upTo: Number(bound), bids: count }))
         .sort((one, other) => one.upTo - other.upTo)
+        // JSON has no infinity
+        .map(({ upTo, bids }) => ({ upTo: Number.isFinite(upTo) ? upTo : null, bids }))
       return {
         mode,
         bids,
@@ -92,37 +90,55 @@ function modesOf(
     })
 }
 
+/** Whether there was a notice since the nodes started, or a win in the last days. */
+const isNoticed = (
+  figures: SupplierFigures | undefined,
+  armsOf: (mode: Mode) => ArmPair | null,
+): boolean =>
+  Object.keys(figures?.notices ?? {}).length > 0 ||
+  modes.some((mode) => Object.values(armsOf(mode) ?? {}).some(({ wins }) => wins > 0))
+
 type LiveSupplier = ReturnType<LiveDeps['suppliers']>[number]
-export type LiveIntegration = ReturnType<typeof integrationOf>
+
+interface IntegrationState {
+  opd: LiveState | null
+  modes: LiveMode[]
+  holds: ReadonlySet<string>
+  inactive: readonly string[]
+  noticed: boolean | null
+}
 
 function integrationOf(
   { id, name, account }: LiveSupplier,
   figures: SupplierFigures | undefined,
-  opd: LiveState | null,
-  modes: LiveMode[],
-  holds: ReadonlySet<string>,
-) {
+  { opd, modes, holds, inactive, noticed }: IntegrationState,
+): LiveIntegration {
   const measured = opd?.state === 'on' ? modes[0] : undefined
   const held: 'all' | 'own' | 'no' = holds.has('*') ? 'all' : holds.has(id) ? 'own' : 'no'
+  const { requests = {} } = figures ?? {}
+  const counts = requestCounts(requests)
+  // a supplier that refuses each connection at once is not fast
+  const durations = counts.failed === counts.sent ? {} : (figures?.durations ?? {})
   return {
     ssp: id,
     name,
     account,
     opd,
     modes,
-    /** `all`: because all integrations are held. */
     held,
     health: healthOf(figures, {
       opd: opd?.state ?? null,
       held: held !== 'no',
       kept: measured?.kept?.level ?? 'none',
       keptSpend: measured?.keptSpend?.level ?? 'none',
+      inactive,
+      noticed,
     }),
-    /** Requests of the last minutes by outcome, their number a second, and quantiles of their durations in seconds. */
-    requests: figures?.requests ?? {},
+    requests,
+    ...counts,
     rate: figures?.rate ?? 0,
-    p50: quantile(figures?.durations ?? {}, 0.5),
-    p99: quantile(figures?.durations ?? {}, 0.99),
+    p50: quantile(durations, 0.5),
+    p99: quantile(durations, 0.99),
     left: figures?.left ?? {},
     notices: figures?.notices ?? {},
     endpoints: figures?.endpoints ?? [],
@@ -130,11 +146,12 @@ function integrationOf(
   }
 }
 
-export type LiveSnapshot = NonNullable<Awaited<ReturnType<typeof liveSnapshot>>>
-export type LiveNode = LiveSnapshot['nodes'][number]
-
 /** Only the caller's suppliers; account `*` sees all. `only`: the id of a node. Null: there is no such node. */
-export async function liveSnapshot(deps: LiveDeps, caller: Caller, only: string | undefined) {
+export async function liveSnapshot(
+  deps: LiveDeps,
+  caller: Caller,
+  only: string | undefined,
+): Promise<LiveSnapshot | null> {
   const { suppliers, holds, now } = deps
   const all = await deps.nodes()
   const counted = only === undefined ? all : all.filter(({ node }) => node === only)
@@ -142,6 +159,7 @@ export async function liveSnapshot(deps: LiveDeps, caller: Caller, only: string 
   // the sums of the last days are those of all nodes
   const kept = only === undefined ? await deps.kept() : () => null
   const held = holds()
+  const locations = new Set(counted.map(({ location }) => location))
   const at = now()
   const integrations = suppliers()
     .filter(({ account }) => canSee(caller, account))
@@ -151,15 +169,21 @@ export async function liveSnapshot(deps: LiveDeps, caller: Caller, only: string 
       for (const node of counted)
         if (node.suppliers[id] !== undefined) figures = added(figures, node.suppliers[id])
       const opd = deps.opd(id)
-      const modes = modesOf(figures, opd, (mode) => kept(id, mode))
-      return integrationOf(supplier, figures, opd, modes, held)
+      const armsOf = (mode: Mode) => kept(id, mode)
+      return integrationOf(supplier, figures, {
+        opd,
+        modes: modesOf(figures, opd, armsOf),
+        holds: held,
+        inactive: deps.inactive(id).filter((location) => locations.has(location)),
+        // notices may come to any node, so one node alone cannot say that there are none
+        noticed: only === undefined ? isNoticed(figures, armsOf) : null,
+      })
     })
   const { subject, account } = caller
   const role = roles.findLast((each) => may(caller.roles, each)) ?? null
   return {
     at,
-    scope: only === undefined ? ('all nodes' as const) : ('one node' as const),
-    /** The node that answered. */
+    scope: only === undefined ? 'all nodes' : 'one node',
     node: all[0]!.node,
     nodes: all.map(
       ({ node, location, version, started, at: published, window, problems = [] }) => ({
@@ -169,14 +193,12 @@ export async function liveSnapshot(deps: LiveDeps, caller: Caller, only: string 
         window,
         problems,
         started: new Date(started).toISOString(),
-        /** Seconds since its figures were published. */
         age: Math.max(0, (at - published) / 1000),
       }),
     ),
     currency: deps.currency(),
     caller: { name: subject, account, role },
     heldAll: held.has('*'),
-    /** Notices without an integration, by status; only for account `*`. */
     unplaced:
       account === '*'
         ? counted.reduce<Record<string, number>>((sum, node) => addedCounts(sum, node.unplaced), {})
@@ -187,15 +209,6 @@ export async function liveSnapshot(deps: LiveDeps, caller: Caller, only: string 
 
 const liveQuery = z.strictObject({
   node: z.string().optional().describe('Only this node; by default the sums of all nodes'),
-})
-
-const liveSchema = z.looseObject({
-  at: z.number().describe('Milliseconds since the epoch'),
-  scope: z.enum(['all nodes', 'one node']),
-  node: z.string().describe('The node that answered'),
-  nodes: z.array(z.looseObject({ node: z.string(), location: z.string() })),
-  currency: z.string().describe('Currency of all amounts, in units'),
-  integrations: z.array(z.looseObject({ ssp: z.string() })),
 })
 
 export const liveRoute = (deps: LiveDeps): Route => ({

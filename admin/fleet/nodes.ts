@@ -1,7 +1,7 @@
 /** The figures of all nodes: each node publishes its own in the store. A node on SQLite is alone and writes nothing. */
 import { setImmediate as yieldToLoop } from 'node:timers/promises'
-import type { Log } from '../../opd/shared/log.ts'
-import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
+import type { Log } from '../../opd/base/log.ts'
+import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
 import type { Store } from '../store/index.ts'
 import type { NodeFigures, SupplierFigures } from './figures.ts'
 import type { KeptSums } from './kept-sums.ts'

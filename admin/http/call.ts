@@ -8,10 +8,10 @@ import type {
   preHandlerAsyncHookHandler,
 } from 'fastify'
 import type * as z from 'zod'
-import type { Caller, Role } from '../auth/roles.ts'
 import { rejectEncodedBody } from './hooks.ts'
 import { takeJsonAsBytes } from './json-body.ts'
 import { malformed, type ProblemFault } from './problem.ts'
+import type { Caller, Role } from './roles.ts'
 
 declare module 'fastify' {
   interface FastifyContextConfig {

@@ -3,9 +3,9 @@ import { promisify } from 'node:util'
 import { constants, gzip } from 'node:zlib'
 import type { FastifyPluginAsync } from 'fastify'
 import * as z from 'zod'
-import type { RegisteredMetric } from '../../opd/shared/metrics.ts'
-import { contentType, exposition } from '../metrics/exposition.ts'
+import type { RegisteredMetric } from '../../opd/base/metrics.ts'
 import { addRoute, jsonAnswer, type Route } from './call.ts'
+import { contentType, exposition } from './exposition.ts'
 import { Problem } from './problem.ts'
 
 interface HealthDeps {

@@ -65,9 +65,18 @@ function documentOf(calls: Iterable<Call>, version: string): ShownDocument {
   const schemas: Record<string, object> = {}
   const paths: ShownDocument['paths'] = {}
 
-  /** Schemas with an id become components. With `input`, fields with defaults are optional. */
-  function jsonOf(schema: z.ZodType, io: 'input' | 'output'): object {
-    const text = JSON.stringify(z.toJSONSchema(z.array(schema), { io }))
+  /**
+   * Schemas with an id become components. With `input`, fields with defaults are optional; `defaults`: whether they are
+   * published. Generated clients demand each field of a body that has one.
+   */
+  function jsonOf(schema: z.ZodType, io: 'input' | 'output', defaults = true): object {
+    const options: Parameters<typeof z.toJSONSchema>[1] = {
+      io,
+      override({ jsonSchema }) {
+        if (!defaults) delete jsonSchema.default
+      },
+    }
+    const text = JSON.stringify(z.toJSONSchema(z.array(schema), options))
     const { items, $defs } = JSON.parse(text.replaceAll('#/$defs/', '#/components/schemas/')) as {
       items: object
       $defs?: object
@@ -81,7 +90,7 @@ function documentOf(calls: Iterable<Call>, version: string): ShownDocument {
         .flat()
         .map(({ schema, example, type = 'application/json' }) => [
           type,
-          { schema: jsonOf(schema, io), ...(example === undefined ? {} : { example }) },
+          { schema: jsonOf(schema, io, false), ...(example === undefined ? {} : { example }) },
         ]),
     )
   const answerOf = ({ description, headers, content }: Answer) => ({

@@ -36,6 +36,11 @@ export class Problem extends Error {
   }
 }
 
+/** Too many calls of this kind wait already. The client should try again. */
+export class BusyError extends Error {
+  override name = 'BusyError'
+}
+
 /** A query or a body with these faults. */
 export const malformed = (faults: readonly ProblemFault[]) =>
   new Problem(400, 'malformed', 'The request is not valid', faults)

@@ -10,13 +10,12 @@ import fastify, {
   type FastifyReply,
   type FastifyRequest,
 } from 'fastify'
-import type { Log } from '../../opd/shared/log.ts'
-import { pipelined, refuseBytes } from '../../opd/shared/pipelining.ts'
-import { PasswordsBusyError } from '../auth/passwords.ts'
+import type { Log } from '../../opd/base/log.ts'
+import { pipelined, refuseBytes } from '../../opd/base/pipelining.ts'
 import { StoreError } from '../store/errors.ts'
 import { drainBody, singularFields } from './hooks.ts'
 import { serveDocument } from './openapi.ts'
-import { Problem, problem } from './problem.ts'
+import { BusyError, Problem, problem } from './problem.ts'
 
 /** Milliseconds. */
 const headTimeout = 10_000
@@ -199,7 +198,7 @@ export function createAdmin(deps: AdminDeps): Admin {
         'The store cannot be reached: try again',
       )
     }
-    if (error instanceof PasswordsBusyError)
+    if (error instanceof BusyError)
       return problem(reply.header('retry-after', 2), 503, 'overloaded', message)
     if (status >= 500) {
       log.error({ err: error, request: request.id }, 'an API call failed')

@@ -3,8 +3,8 @@
  * (developers.google.com/authorized-buyers/rtb/response-guide/decrypt-price); converted to the currency of the bid.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
+import { decimal, decimalText, dividedBy, times } from '../../opd/base/decimal.ts'
 import { type ClearingConfig, clearingDefaults } from '../../opd/config.ts'
-import { decimal, decimalText, dividedBy, times } from '../../opd/shared/decimal.ts'
 import { plainDecimal } from './notice.ts'
 
 type ClearedPrice = { price: string } | { pointer: 'price' | 'cur'; detail: string }

@@ -1,8 +1,8 @@
 /** Counters of win notices: received = attributed + unattributed + duplicate + ignored + rejected. */
 
-import { summable } from '../../opd/engine/stats.ts'
-import type { ContextState, DecisionRecord } from '../../opd/engine/types.ts'
-import { getOrAdd } from '../../opd/shared/get-or-add.ts'
+import { getOrAdd } from '../../opd/base/get-or-add.ts'
+import { summable } from '../../opd/pricing/stats.ts'
+import type { ContextState, DecisionRecord } from '../../opd/types.ts'
 import type { LedgerRow } from '../store/tables.ts'
 import { TopNames } from './top-names.ts'
 
@@ -15,6 +15,8 @@ export interface SupplierMoney {
   margin: number
   late: number
   over: number
+  /** Wins that cleared below half of out_ba. */
+  low: number
   /** Sum of out_ba of the same wins, base currency. */
   out: number
 }
@@ -25,6 +27,7 @@ const noMoney = (): SupplierMoney => ({
   margin: 0,
   late: 0,
   over: 0,
+  low: 0,
   out: 0,
 })
 
@@ -92,6 +95,7 @@ export class ImpressionCounters {
     if (row.margin === null || rate === null) return
     const cleared = summable(Number(row.cleared) / rate)
     money.priced++
+    if (Number(row.cleared) < Number(record.outBa) / 2) money.low++
     money.cleared += cleared
     money.margin += summable(Number(row.margin) / rate)
     // the two sums are compared: if the cleared price is too large to sum, out_ba is left out too

@@ -1,12 +1,15 @@
 /** Creates ledger rows from notices and decisions. Money stays exact decimal text. */
 import { createHash } from 'node:crypto'
+import { compare, type Decimal, decimal, difference, times } from '../../opd/base/decimal.ts'
 import { clearingDefaults, type Integration } from '../../opd/config.ts'
-import type { DecisionRecord } from '../../opd/engine/types.ts'
-import { armRules } from '../../opd/pricing/arms.ts'
 import { truncateWithHash } from '../../opd/pricing/pseudonyms.ts'
-import { compare, type Decimal, decimal, difference, times } from '../../opd/shared/decimal.ts'
+import { armRules } from '../../opd/shared/arms.ts'
+import type { DecisionRecord } from '../../opd/types.ts'
 import { type LedgerRow, storable } from '../store/tables.ts'
 import type { Notice } from './notice.ts'
+
+/** Reason of an unattributed win whose shared bid log could not be asked. */
+export const provisional = 'provisional'
 
 /** The event that trains the model, and the event that counts money, by the supplier's `notices`. */
 const eventRules = {
@@ -53,9 +56,19 @@ function exceeds(cleared: string, outBa: string, share: Decimal | null): boolean
   return paid !== null && asked !== null && share !== null && compare(paid, times(asked, share)) > 0
 }
 
-/** Whether the cleared price is so far above out_ba that the notice is refused: it has another unit, or is wrong. */
-export const isImplausible = (cleared: string, outBa: string, integration: Integration | null) =>
-  exceeds(cleared, outBa, decimal(String((integration?.clearing ?? clearingDefaults).maxOver)))
+/**
+ * Whether a notice is refused for its cleared price: it is 0, which no exchange charges, or so far above out_ba that it
+ * has another unit. `outBa` null: the bid is not known.
+ */
+export function isImplausible(
+  cleared: string,
+  outBa: string | null,
+  integration: Integration | null,
+): boolean {
+  if (decimal(cleared)?.digits === 0n) return true
+  const { maxOver } = integration?.clearing ?? clearingDefaults
+  return outBa !== null && exceeds(cleared, outBa, decimal(String(maxOver)))
+}
 
 function blank(notice: Notice, at: number) {
   return {
@@ -112,12 +125,14 @@ export const unattributedRow = (
   supplier: string | null,
   reason: string,
   at: number,
+  memo: string | null,
 ): LedgerRow => ({
   ...blank(notice, at),
   supplier,
   decision: bidIdentity(notice),
   status: 'unattributed',
   reason,
+  notice: memo,
 })
 
 export interface Attribution {

@@ -2,11 +2,11 @@
  * The decision of a notice: the credential (CONTRACT 2 `admin.impressions.auth`), the look-up, visibility, and whether
  * the ledger has its win.
  */
-import type { ContextState, Engine, LookupResult } from '../../opd/engine/types.ts'
-import { type AccountOf, type Caller, seesSupplier } from '../auth/roles.ts'
+import type { ContextState, Engine, LookupResult } from '../../opd/types.ts'
+import { type AccountOf, type Caller, seesSupplier } from '../http/roles.ts'
 import type { Ledger } from '../store/ledger.ts'
 import { clockSlack, foreignBid } from '../store/ledger-input.ts'
-import { ledgerBidId } from './ledger-row.ts'
+import { ledgerBidId, provisional } from './ledger-row.ts'
 import type { Notice } from './notice.ts'
 
 /** The part of the ledger that notices need. */
@@ -27,17 +27,21 @@ export async function findDecision(
   engine: Engine,
   { otherBidIds, ...plain }: Notice,
   mayUseLog: typeof isCredential | undefined,
+  arrivedAt?: number,
 ): Promise<{ notice: Notice; found: LookupResult }> {
   const lookUp = async (notice: Notice) => ({
     notice,
-    found: await engine.findDecision(notice, mayUseLog),
+    found: await engine.findDecision(
+      arrivedAt === undefined ? notice : { ...notice, at: arrivedAt },
+      mayUseLog,
+    ),
   })
   if (otherBidIds === undefined) return lookUp(plain)
   const readings = [plain, ...otherBidIds.map((bidId) => ({ ...plain, bidId }))]
   for (const each of readings)
     if (isCredential(engine.explain(each.svcOpd ?? '', each.bidId).context)) return lookUp(each)
   const first = await lookUp(plain)
-  if (first.found.record !== null) return first
+  if (first.found.record !== null || first.found.provisional) return first
   for (const each of readings.slice(1)) {
     const other = await lookUp(each)
     if (other.found.record !== null) return other
@@ -62,8 +66,9 @@ export function visibleTo(
 /** States of contexts that were sent but could not be used. */
 export const unreadableContexts: ReadonlySet<ContextState> = new Set(['invalid', 'expired'])
 
-export function reasonOf({ foreign, ambiguous, context }: VisibleLookup): string {
+export function reasonOf({ foreign, ambiguous, context, ...lookup }: VisibleLookup): string {
   if (foreign) return foreignBid
+  if (lookup.provisional) return provisional
   if (ambiguous.length > 0) return 'ambiguous'
   return unreadableContexts.has(context) ? `context_${context}` : 'unknown_bid'
 }

@@ -1,10 +1,13 @@
 /** One loss notice: find ▸ record ▸ train. It resolves when the loss is on disk. */
-import { type Caller, seesSupplier } from '../auth/roles.ts'
+import type { DecisionRecord } from '../../opd/types.ts'
+import { type Caller, seesSupplier } from '../http/roles.ts'
 import { clockSlack } from '../store/ledger-input.ts'
 import type { LossStore } from '../store/losses.ts'
+import type { Outcome } from '../store/outcomes.ts'
 import { eventsOf, ledgerBidId } from './ledger-row.ts'
 import { findDecision, isCredential, isReported, visibleTo } from './lookup.ts'
 import type { Notice } from './notice.ts'
+import { decisionOfLoss, featuresText, type LossOutcome, lossOutcome } from './outcome.ts'
 import type { NoticeDeps } from './process.ts'
 
 type LossStatus = 'recorded' | 'unattributed' | 'duplicate' | 'rejected'
@@ -15,18 +18,25 @@ export interface LossDeps
     'engine' | 'ledger' | 'auth' | 'account' | 'integration' | 'now' | 'counters'
   > {
   losses: LossStore
-  /** Called for each loss of a decision that was recorded. It must only buffer. */
-  onLoss?: ((loss: RecordedLoss) => void) | undefined
 }
 
-export interface RecordedLoss {
-  decision: string
-  /** null: not known. */
-  ssp: string | null
-  at: number
-  /** Loss reason, list 5.25 of OpenRTB 2.6. */
-  reason?: string | undefined
-  minToWin?: string | undefined
+/** Applies the outcome of a loss that is on disk although its caller was told otherwise. */
+export function applyLossOutcome(
+  { engine, counters }: Pick<LossDeps, 'engine' | 'counters'>,
+  { decision, body }: Outcome,
+): void {
+  const loss = lossOutcome(body)
+  counters.countLoss(loss.supplier, 'recorded')
+  applyLoss(engine, decisionOfLoss(decision, loss), loss)
+}
+
+function applyLoss(
+  engine: LossDeps['engine'],
+  record: DecisionRecord,
+  { trains, least }: LossOutcome,
+): void {
+  if (trains) engine.learnLoss(record, least === undefined ? null : Number(least))
+  else engine.withdrawExposure(record)
 }
 
 /** Rejects if the store is lost. Nothing has been counted then. */
@@ -41,7 +51,7 @@ export async function processLoss(
 }
 
 async function record(
-  { engine, auth, losses, ledger, now, account, integration, onLoss }: LossDeps,
+  { engine, auth, losses, ledger, now, account, integration }: LossDeps,
   sent: Notice,
   caller: Caller | null,
 ): Promise<{ status: LossStatus; ssp: string }> {
@@ -62,11 +72,18 @@ async function record(
   for (const event of new Set([training, money]))
     if (await isReported(ledger, { ...notice, event }, record.at - clockSlack, won))
       return { status: 'duplicate', ssp }
-  if (!(await losses.record(record.id, at))) return { status: 'duplicate', ssp }
-  const { reason, minToWin } = notice
-  onLoss?.({ decision: record.id, ssp, at, reason, minToWin })
-  if (by === 'context' || caller !== null)
-    engine.learnLoss(record, minToWin === undefined ? null : Number(minToWin))
-  else engine.withdrawExposure(record)
+  const outcome: LossOutcome = {
+    supplier: ssp,
+    mode: record.mode,
+    arm: record.arm,
+    currency: record.currency,
+    features: featuresText(record),
+    trains: by === 'context' || caller !== null,
+    least: notice.minToWin,
+    reason: notice.reason,
+  }
+  if (!(await losses.record(record.id, at, JSON.stringify(outcome))))
+    return { status: 'duplicate', ssp }
+  applyLoss(engine, record, outcome)
   return { status: 'recorded', ssp }
 }

@@ -57,7 +57,8 @@ const plainPrice = decimal(decimalFault).meta({ pattern: '^[0-9]+(\\.[0-9]+)?$' 
 const currency = z.string().regex(/^[A-Z]{3}$/, { error: 'is not a currency of ISO 4217' })
 const bidId = expanded.describe('The id of the bid, as in the bid response')
 const svcOpd = z.string().optional().describe('The context, the expansion of `${SVC_OPD_CONTEXT}`')
-const ssp = expanded
+const ssp = z
+  .string()
   .optional()
   .describe('The supplier, if several suppliers may use the same bid id')
 const minToWin = plainPrice
@@ -130,9 +131,15 @@ const common = (
   minToWin: min_to_win,
 })
 
-/** An empty parameter counts as absent. */
+/** Parameters that must be given. `svc_opd` is kept as it was sent, because unexpanded contexts are counted. */
+const keptAsSent: ReadonlySet<string> = new Set(['bid_id', 'price', 'svc_opd'])
+
+/** A parameter that is empty counts as absent, and so does an optional one with a macro that was not expanded. */
+const isAbsent = (name: string, value: unknown) =>
+  value === '' || (!keptAsSent.has(name) && typeof value === 'string' && hasMacro(value))
+
 const present = (query: object) =>
-  Object.fromEntries(Object.entries(query).filter(([, value]) => value !== ''))
+  Object.fromEntries(Object.entries(query).filter(([name, value]) => !isAbsent(name, value)))
 
 /** `encoded`: some suppliers encode their prices, so the price is checked later, when the supplier is known. */
 export function parseNotice(query: object, url: string, encoded: boolean): ParsedNotice {

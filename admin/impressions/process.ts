@@ -1,19 +1,23 @@
 /** One win notice: find ▸ record ▸ train. It resolves when the row is on disk. */
-import type { Integration } from '../../opd/config.ts'
-import type { DecisionRecord, Engine, LookupResult } from '../../opd/engine/types.ts'
-import { TokenBucket } from '../../opd/shared/token-bucket.ts'
-import { type AccountOf, type Caller, seesSupplier } from '../auth/roles.ts'
+
+import { TokenBucket } from '../../opd/base/token-bucket.ts'
+import { type ClearingConfig, clearingDefaults, type Integration } from '../../opd/config.ts'
+import type { DecisionRecord, Engine, LookupResult } from '../../opd/types.ts'
 import type { ProblemFault } from '../http/problem.ts'
+import { type AccountOf, type Caller, seesSupplier } from '../http/roles.ts'
 import { clockSlack, type SameWin } from '../store/ledger-input.ts'
+import type { Outcome } from '../store/outcomes.ts'
 import type { DuplicateNotice } from '../store/rollup.ts'
 import type { LedgerRow } from '../store/tables.ts'
+import type { UnattributedWin, UnattributedWins } from '../store/unattributed.ts'
 import { clearedPrice } from './cleared-price.ts'
 import type { ImpressionCounters, Status } from './counters.ts'
 import {
-  type Attribution,
   attributedRow,
   eventsOf,
   isImplausible,
+  ledgerBidId,
+  provisional,
   rejectedRow,
   unattributedRow,
 } from './ledger-row.ts'
@@ -30,6 +34,8 @@ import {
   wonBeforeExpiry,
 } from './lookup.ts'
 import { auditPrice, type Notice, plainDecimal } from './notice.ts'
+import { memoOf, noticeOf } from './notice-memo.ts'
+import { decisionOf, featuresText, type NoticeOutcome, noticeOutcome } from './outcome.ts'
 
 export interface NoticeDeps {
   engine: Engine
@@ -44,8 +50,6 @@ export interface NoticeDeps {
   alert: (what: string, supplier: string) => void
   /** Called for each duplicate, which the ledger does not store. */
   onDuplicate: (notice: DuplicateNotice) => void
-  /** Called for each attributed win that the ledger has recorded. It must only buffer. */
-  onWin?: ((row: LedgerRow) => void) | undefined
 }
 
 export type Rejection =
@@ -69,6 +73,18 @@ interface NoticeLabels {
   mode?: string
   by?: 'context' | 'bid_log' | null
 }
+
+/** Reasons of unattributed wins that the response names. */
+const toldReasons: ReadonlySet<string> = new Set(['ambiguous', provisional])
+
+/** What became of a win that was looked up again. `waiting`: the shared bid log cannot be asked. */
+export type SecondResult = 'attributed' | 'unknown' | 'refused' | 'waiting'
+
+/** The clearing of a supplier, for a price that is decoded already. */
+const plainPrices = (integration: Integration | null): ClearingConfig => ({
+  ...(integration?.clearing ?? clearingDefaults),
+  encoding: 'plain',
+})
 
 /** Limits on the ledger rows that unauthenticated notices may write. */
 const anonymousRows = 1000
@@ -104,13 +120,42 @@ export class Notices {
       engine.rate(cur),
     )
     if ('detail' in cleared) {
+      // the supplier, by which the price is decoded, is not known yet: the platform sends the notice again
+      if (lookup.provisional && integration === null)
+        throw new Error('the price cannot be read while the shared bid log cannot be asked')
       this.count(notice, 'rejected', { supplier: '', ...record, by: null })
       return { status: 'rejected', code: 'invalid_parameters', faults: [cleared] }
     }
     const priced = { ...notice, price: cleared.price }
-    return record === null || by === null
-      ? this.unattributed(priced, lookup, caller)
-      : this.attribute(priced, lookup, record, by, caller)
+    if (record !== null && by !== null) return this.attribute(priced, lookup, record, by, caller)
+    return this.unattributed({ ...sent, ...priced }, lookup, caller)
+  }
+
+  /** Looks up an unattributed win again, which was counted when its notice arrived. Rejects if the store is lost. */
+  async lookUpAgain(win: UnattributedWin, wins: UnattributedWins): Promise<SecondResult> {
+    const { engine, account } = this.deps
+    const { notice: sent, caller, context } = noticeOf(win)
+    const { notice, found } = await findDecision(engine, sent, undefined, win.at)
+    if (found.provisional) return 'waiting'
+    const lookup = visibleTo({ ...found, context }, caller, account)
+    const { record } = lookup
+    const refuse = async (reason: string, result: SecondResult = 'refused') => {
+      if (reason !== win.reason) await wins.setReason(win, reason)
+      return result
+    }
+    if (record === null) return refuse(reasonOf(lookup), 'unknown')
+    const integration = this.deps.integration(record.supplier)
+    const rate = (currency: string) => engine.rate(currency)
+    const cleared = clearedPrice(notice, plainPrices(integration), record.currency, rate)
+    if ('detail' in cleared) return refuse('no_rate')
+    const priced = { ...notice, price: cleared.price }
+    if (isImplausible(priced.price, record.outBa, integration)) return refuse('implausible_price')
+    if (record.mode === 'margin' && !unreadableContexts.has(context))
+      return refuse('svc_opd_required')
+    // the row has the bid id of the row that it replaces, whichever reading of it has the decision
+    const stored = { ...priced, bidId: win.bid_id }
+    const isNew = await this.recordWin(stored, lookup, record, 'bid_log', caller, win.at, true)
+    return isNew ? 'attributed' : refuse('repeated')
   }
 
   /** The supplier as a metric label; '' for a text that is not the id of an integration. */
@@ -131,19 +176,27 @@ export class Notices {
     const at = now()
     const named = this.labelOf(notice.ssp)
     const supplier = seesSupplier(caller, named, account) ? named : ''
+    if (isImplausible(notice.price, null, null))
+      return this.reject(notice, null, 'implausible_price')
     if (lookup.context === 'expired' && (await wonBeforeExpiry(engine, ledger, notice)))
       return this.duplicate(notice, { supplier })
     const same = { since: at - contextTtl(), supplier: notice.ssp ?? null }
-    const row = unattributedRow(notice, supplier === '' ? null : supplier, reasonOf(lookup), at)
-    let result = await ledger.record(row, same)
+    const memo = memoOf(notice, ledgerBidId(notice.bidId), lookup.context, caller)
+    const reason = reasonOf(lookup)
+    const row = unattributedRow(notice, supplier === '' ? null : supplier, reason, at, memo)
+    const outcome = JSON.stringify({
+      status: 'unattributed',
+      supplier,
+      mode: '',
+    } satisfies NoticeOutcome)
+    let result = await ledger.record(row, same, outcome)
     // the existing row is older than `contextTtl`: this is another win with a reused bid id
     const only = { supplier: notice.ssp }
     if (result === 'duplicate' && !(await isReported(ledger, notice, same.since, only)))
-      result = await ledger.record({ ...row, decision: `${row.decision}@${at}` }, same)
+      result = await ledger.record({ ...row, decision: `${row.decision}@${at}` }, same, outcome)
     if (result === 'duplicate') return this.duplicate(notice, { supplier })
     this.count(notice, 'unattributed', { supplier })
-    const isAmbiguous = lookup.ambiguous.length > 0
-    return { status: 'unattributed', by: null, ...(isAmbiguous ? { reason: 'ambiguous' } : {}) }
+    return { status: 'unattributed', by: null, ...(toldReasons.has(reason) ? { reason } : {}) }
   }
 
   private async attribute(
@@ -153,14 +206,13 @@ export class Notices {
     by: 'context' | 'bid_log',
     caller: Caller | null,
   ): Promise<NoticeResult> {
-    const { ledger, now, contextTtl, counters, alert } = this.deps
+    const { ledger, now, contextTtl } = this.deps
     const { supplier, mode } = record
     const { late, context } = lookup
     const at = now()
     const earliest = at - contextTtl()
     const marginWithoutContext = mode === 'margin' && by === 'bid_log'
-    const isUnreadable = unreadableContexts.has(context)
-    if (marginWithoutContext && !isUnreadable) {
+    if (marginWithoutContext && !unreadableContexts.has(context)) {
       const only = { status: 'attributed' as const, supplier }
       return (await isReported(ledger, notice, earliest, only))
         ? this.duplicate(notice, { ...record, by })
@@ -169,43 +221,88 @@ export class Notices {
     const integration = this.deps.integration(supplier)
     if (isImplausible(notice.price, record.outBa, integration))
       return this.reject(notice, record, 'implausible_price')
-    const reason = isUnreadable ? `context_${context}` : null
+    if (!(await this.recordWin(notice, lookup, record, by, caller, at)))
+      return this.duplicate(notice, { ...record, by })
+    this.count(notice, 'attributed', { ...record, by })
+    return { status: 'attributed', by, ...(late ? { late } : {}) }
+  }
+
+  /** Records an attributed win that arrived at `at`, and applies its effects. False: the ledger has the win. */
+  private async recordWin(
+    notice: Notice,
+    { context, late }: LookupResult,
+    record: DecisionRecord,
+    by: 'context' | 'bid_log',
+    caller: Caller | null,
+    at: number,
+    isSecond = false,
+  ): Promise<boolean> {
+    const { ledger, contextTtl, counters, alert } = this.deps
+    const { supplier } = record
+    const reason = unreadableContexts.has(context) ? `context_${context}` : null
+    const integration = this.deps.integration(supplier)
     const attribution = { record, by, late, integration, reason }
     const row = attributedRow(notice, attribution, at)
     // an earlier notice may have been unattributed: its row is replaced by this one
-    const since = Math.max(earliest, Math.min(record.at, at) - clockSlack)
+    const since = Math.max(at - contextTtl(), Math.min(record.at, at) - clockSlack)
     const same: SameWin = { since, supplier }
-    if ((await ledger.record(row, same)) === 'duplicate')
-      return this.duplicate(notice, { ...record, by })
-    this.deps.onWin?.(row)
+    const marginWithoutContext = record.mode === 'margin' && by === 'bid_log'
+    const trains = by === 'context' || (caller !== null && !marginWithoutContext)
+    const outcome: NoticeOutcome = {
+      status: 'attributed',
+      features: featuresText(record),
+      trains,
+      least: notice.minToWin,
+      isSecond,
+    }
+    if ((await ledger.record(row, same, JSON.stringify(outcome))) === 'duplicate') return false
     if (marginWithoutContext) {
       counters.unreadableMargin++
       alert('the context of a win in margin mode cannot be read', supplier)
     }
-    const mayTrain = by === 'context' || (caller !== null && !marginWithoutContext)
-    this.apply(notice, attribution, row, mayTrain)
-    return { status: 'attributed', by, ...(late ? { late } : {}) }
+    this.applyWin(record, row, outcome)
+    return true
+  }
+
+  /** Applies the outcome of a notice whose row is in the ledger although its caller was told otherwise. */
+  applyOutcome({ row, event, body }: Outcome): void {
+    const outcome = noticeOutcome(body)
+    const count = (status: Status, labels: NoticeLabels) =>
+      this.deps.counters.countNotice(
+        labels.supplier,
+        labels.mode ?? '',
+        status,
+        labels.by ?? 'none',
+        event,
+      )
+    if (outcome.status !== 'attributed')
+      // an unattributed row that is no longer there was replaced by another notice of the win
+      return count(row === null ? 'duplicate' : outcome.status, outcome)
+    const record = row === null ? null : decisionOf(row, outcome.features)
+    if (row === null || record === null) return
+    const by = row.by === 'context' ? 'context' : 'bid_log'
+    if (!outcome.isSecond) count('attributed', { ...record, by })
+    this.applyWin(record, row, outcome)
   }
 
   /** The effects of a win that is in the ledger. A decision counts one impression, by the event that is money. */
-  private apply(
-    notice: Notice,
-    { record, by, late, integration }: Attribution,
+  private applyWin(
+    record: DecisionRecord,
     row: LedgerRow,
-    mayTrain: boolean,
+    outcome: NoticeOutcome & { status: 'attributed' },
   ): void {
     const { engine, counters } = this.deps
-    const { training, money } = eventsOf(integration)
-    const trains = training === notice.event
-    this.count(notice, 'attributed', { ...record, by })
+    const { training, money } = eventsOf(this.deps.integration(record.supplier))
+    const isTraining = training === row.event
     const { margin, cleared } = row
     const paid = margin === null ? null : { cleared: Number(cleared), margin: Number(margin) }
-    engine.recordWin(record, trains, paid)
-    if (money === notice.event) counters.countImpression(record)
+    engine.recordWin(record, isTraining, paid)
+    if (money === row.event) counters.countImpression(record)
     counters.countWin(record, row, engine.rate(record.currency))
-    if (!trains) return
-    const minToWin = notice.minToWin === undefined ? undefined : Number(notice.minToWin)
-    if (mayTrain) engine.learnWin(record, Number(notice.price), late, minToWin)
+    if (!isTraining) return
+    const least = outcome.least === undefined ? undefined : Number(outcome.least)
+    const isLate = Number(row.late) === 1
+    if (outcome.trains) engine.learnWin(record, Number(cleared), isLate, least)
     else engine.withdrawExposure(record)
   }
 
@@ -216,11 +313,14 @@ export class Notices {
   ): Promise<NoticeResult> {
     const { ledger, counters } = this.deps
     const at = this.deps.now()
+    const labels = record ?? { supplier: this.labelOf(notice.ssp), mode: '' }
+    const { supplier, mode } = labels
+    const outcome = JSON.stringify({ status: 'rejected', supplier, mode } satisfies NoticeOutcome)
     // unauthenticated notices write rows at a limited rate; beyond it they are only counted
     if (code !== 'context_required' || this.anonymousRefusals.take(at))
-      await ledger.record(rejectedRow(notice, record, code, at))
+      await ledger.record(rejectedRow(notice, record, code, at), undefined, outcome)
     else counters.refusedUnkept++
-    this.count(notice, 'rejected', record ?? { supplier: this.labelOf(notice.ssp) })
+    this.count(notice, 'rejected', labels)
     return { status: 'rejected', code }
   }
 

@@ -2,16 +2,17 @@
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import * as z from 'zod'
 import { admit, optionalCaller, tokenProblem } from '../auth/bearer.ts'
-import { type Caller, may } from '../auth/roles.ts'
 import type { TokenVerifier } from '../auth/tokens.ts'
 import { addRoute, jsonAnswer, type Route } from '../http/call.ts'
 import { type ProblemFault, problem } from '../http/problem.ts'
+import { type Caller, may } from '../http/roles.ts'
 import { type LossDeps, processLoss } from './losses.ts'
 import { auditPrice, lossSchema, noticeSchema, parseLoss, parseNotice } from './notice.ts'
-import { type NoticeDeps, Notices, type Rejection } from './process.ts'
+import type { Notices, Rejection } from './process.ts'
 import { type NoticeTracer, traceNotices } from './tracer.ts'
 
-interface ImpressionDeps extends NoticeDeps, LossDeps {
+interface ImpressionDeps extends LossDeps {
+  notices: Notices
   /** null: no token is valid. */
   verifier: TokenVerifier | null
   log: { error: (fields: object, message: string) => void }
@@ -35,8 +36,13 @@ const refusals = {
   context_required: [401, 'A valid svc_opd or an access token is required', []],
   implausible_price: [
     422,
-    'The cleared price is too far above the price of the bid',
-    [{ pointer: 'price', detail: 'price is more than clearing.maxOver times the price sent' }],
+    'The cleared price is not plausible',
+    [
+      {
+        pointer: 'price',
+        detail: 'price is 0, or more than clearing.maxOver times the price sent',
+      },
+    ],
   ],
   store_unavailable: [503, 'The win could not be stored: try again', []],
 } as const satisfies Record<
@@ -65,7 +71,7 @@ const call: Omit<Route, 'handler'> = {
   tag: 'prices',
   summary: 'A win notice of the platform',
   description:
-    'The response is sent when the win is on disk. A repeated win is `duplicate` and changes nothing. If `admin.impressions.auth` is `bearer`, a token is required; if it is `context`, a valid `svc_opd` is the credential. Try again after 503, not after 400. 422: the cleared price is more than `clearing.maxOver` times the price sent; a later notice with another price counts.',
+    'The response is sent when the win is on disk. A repeated win is `duplicate` and changes nothing. If `admin.impressions.auth` is `bearer`, a token is required; if it is `context`, a valid `svc_opd` is the credential. Try again after 503, not after 400. 422: the cleared price is 0, or more than `clearing.maxOver` times the price sent; a later notice with another price counts.',
   role: { optional: role },
   query: noticeSchema,
   answers: {
@@ -107,8 +113,7 @@ const lossCall: Omit<Route, 'handler'> = {
 }
 
 export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
-  const { auth, verifier, counters, log } = deps
-  const notices = new Notices(deps)
+  const { auth, verifier, counters, log, notices } = deps
   if (auth === 'bearer' && verifier === null) throw new Error('auth bearer needs a verifier')
 
   let failures = 0

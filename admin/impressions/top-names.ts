@@ -4,7 +4,7 @@
  * busiest suppliers first. A counter never decreases: a promoted name starts at 0, and the count of a demoted name is
  * added to `other` (CONTRACT 10).
  */
-import { getOrAdd } from '../../opd/shared/get-or-add.ts'
+import { getOrAdd } from '../../opd/base/get-or-add.ts'
 
 interface NameSample {
   ssp: string
@@ -26,6 +26,13 @@ const maxCandidates = 1000
 const noName = 'unknown'
 /** The shared name. A publisher with this name never has its own counter, or the series would be duplicated. */
 const others = 'other'
+
+/** Control characters and line separators, which some readers of the text format take for the end of a line. */
+const breaks = /[\p{Cc}\u2028\u2029]/gu
+
+/** The name as it is shown: such characters as `\\u{d}`. Names that are then equal share a counter. */
+const shownName = (name: string) =>
+  name.replace(breaks, (found) => `\\u{${found.codePointAt(0)!.toString(16)}}`)
 
 class Table {
   private readonly named = new Map<string, Row>()
@@ -112,7 +119,7 @@ export class TopNames {
     if (this.most() === 0) return
     const modes = getOrAdd(this.tables, ssp, () => new Map<string, Table>())
     const table = getOrAdd(modes, mode, () => new Table(this.most()))
-    table.add(name === '' ? noName : name)
+    table.add(name === '' ? noName : shownName(name))
   }
 
   /**

@@ -1,8 +1,8 @@
 /** What calls of the API share: visibility of suppliers, and the author of a change. */
 import type { FastifyRequest } from 'fastify'
-import { canSee } from '../auth/roles.ts'
 import type { Handler } from '../http/call.ts'
 import { Problem } from '../http/problem.ts'
+import { canSee } from '../http/roles.ts'
 import type { Author, Change } from '../store/audit.ts'
 import type { Store } from '../store/index.ts'
 
@@ -25,8 +25,6 @@ export interface Access extends Suppliers<ListedSupplier> {
   store: Store
   /** Called after a change on this node, so that it takes effect before the next poll. */
   changed: () => void
-  /** Called when a win was voided. It must not wait. */
-  onVoid?: ((decision: string) => void) | undefined
   now: () => number
 }
 

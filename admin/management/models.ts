@@ -3,7 +3,7 @@
  */
 import type { FastifyRequest } from 'fastify'
 import * as z from 'zod'
-import { modes } from '../../opd/pricing/arms.ts'
+import { modes } from '../../opd/shared/arms.ts'
 import { type SnapshotCatalog, SnapshotCatalogError } from '../../opd/state/snapshot-catalog.ts'
 import { jsonAnswer, type Route } from '../http/call.ts'
 import { bodyOf } from '../http/json-body.ts'

@@ -5,7 +5,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { ProblemFault } from '../http/problem.ts'
 import type { SupplierRows } from '../store/suppliers.ts'
-import type { CreateBody, DataCenter, QpsEntry, Seat, UpdateBody } from './schema.ts'
+import type { DataCenter, QpsEntry, Seat } from '../store/tables.ts'
+import type { CreateBody, UpdateBody } from './schema.ts'
 
 export type ChangeResult =
   | { ok: true; after: { seats: Seat[]; datacenters: DataCenter[] }; changed: boolean }
@@ -25,8 +26,8 @@ const refused = (
 ): ChangeResult => ({ ok: false, status, code, title, faults })
 
 /**
- * `client_qps` of a location must not exceed the sum of the seats' values for it. A null value counts as 0; a null
- * `client_qps` is always allowed.
+ * `client_qps` of a location must not exceed the sum of the seats' values for it. A seat with null there has no limit, so
+ * the location has none; a seat without an entry counts as 0. A null `client_qps` is always allowed.
  */
 function allotmentFaults(
   seats: readonly Seat[],
@@ -36,7 +37,7 @@ function allotmentFaults(
   const sums = new Map<string, number>()
   for (const { qps } of seats)
     for (const { location, value } of qps)
-      sums.set(location, (sums.get(location) ?? 0) + (value ?? 0))
+      sums.set(location, (sums.get(location) ?? 0) + (value ?? Number.POSITIVE_INFINITY))
   return centers.flatMap(({ location, client_qps }): ProblemFault[] => {
     const sum = sums.get(location) ?? 0
     if (client_qps === null || client_qps <= sum) return []
@@ -59,42 +60,47 @@ function nameFaults(
     .map((key) => ({ pointer: `/${key}`, detail: `${key} cannot be changed` }))
 }
 
-/** POST: adds seats and new data centers. A data center that equals the stored one is ignored. */
+/** The fields that were sent and differ from the stored entry, as conflicts. */
+const conflictsWith = (row: object, sent: object, pointer: string, name: string): ProblemFault[] =>
+  Object.entries(sent)
+    .filter(([field, value]) => differs(row, field, value))
+    .map(([field]) => ({
+      pointer: `${pointer}/${field}`,
+      detail: `${name} exists already with another ${field}`,
+    }))
+
+/** POST: adds seats and data centers. One that exists is ignored if nothing in it differs, and a conflict otherwise. */
 export function planCreate(rows: SupplierRows, body: CreateBody, names: Names): ChangeResult {
   const wrongNames = nameFaults(body, names)
   if (wrongNames.length > 0)
     return refused(422, 'names_differ', 'The names are not the names of this supplier', wrongNames)
   const conflicts: ProblemFault[] = []
-  for (const [at, { name }] of body.dsp_seats.entries())
-    if (rows.seats.some((seat) => seat.name === name))
-      conflicts.push({ pointer: `/dsp_seats/${at}/name`, detail: `a seat ${name} exists already` })
-  const added: DataCenter[] = []
-  for (const [at, { location, ...sent }] of body.datacenters.entries()) {
-    const current = rows.datacenters.find((each) => each.location === location)
+  const newSeats: Seat[] = []
+  for (const [at, { name, name_external, is_active, qps }] of body.dsp_seats.entries()) {
+    const current = rows.seats.find((seat) => seat.name === name)
     if (current === undefined)
-      added.push({
-        location,
-        client_qps: sent.client_qps ?? null,
-        is_active: sent.is_active ?? true,
+      newSeats.push({
+        name,
+        name_external: name_external ?? name,
+        is_active: is_active ?? true,
+        qps: qps ?? [],
       })
-    else if (Object.entries(sent).some(([field, value]) => differs(current, field, value)))
-      conflicts.push({
-        pointer: `/datacenters/${at}`,
-        detail: `${location} exists already with other values: use PUT`,
-      })
+    else conflicts.push(...conflictsWith(current, body.dsp_seats[at]!, `/dsp_seats/${at}`, name))
+  }
+  const newCenters: DataCenter[] = []
+  for (const [at, sent] of body.datacenters.entries()) {
+    const { location, client_qps = null, is_active = true } = sent
+    const current = rows.datacenters.find((each) => each.location === location)
+    if (current === undefined) newCenters.push({ location, client_qps, is_active })
+    else conflicts.push(...conflictsWith(current, sent, `/datacenters/${at}`, location))
   }
   if (conflicts.length > 0) return refused(409, 'exists', 'An entry exists already', conflicts)
-  const seats = [
-    ...rows.seats,
-    ...body.dsp_seats.map(
-      (seat): Seat => ({ ...seat, name_external: seat.name_external ?? seat.name }),
-    ),
-  ]
-  const datacenters = [...rows.datacenters, ...added]
+  const seats = [...rows.seats, ...newSeats]
+  const datacenters = [...rows.datacenters, ...newCenters]
   const faults = allotmentFaults(seats, datacenters, body.datacenters)
   if (faults.length > 0)
     return refused(422, 'allotment', "An allotment exceeds the sum of its seats' qps", faults)
-  const changed = body.dsp_seats.length > 0 || added.length > 0
+  const changed = newSeats.length > 0 || newCenters.length > 0
   return { ok: true, after: { seats, datacenters }, changed }
 }
 

@@ -1,5 +1,6 @@
 /** Suppliers with their seats and data centers. The same schemas validate, type and document them (SERVICE 2). */
 import * as z from 'zod'
+import type { DataCenter, QpsEntry, Seat } from '../store/tables.ts'
 
 /** Display text: no control characters, at most 255 characters. */
 const name = z
@@ -15,8 +16,7 @@ const qps = z
   .overwrite((value) => value + 0)
   .nullable()
 
-const qpsEntry = z.strictObject({ location: name, value: qps })
-export type QpsEntry = z.infer<typeof qpsEntry>
+const qpsEntry = z.strictObject({ location: name, value: qps }) satisfies z.ZodType<QpsEntry>
 
 const unique = (values: readonly string[]) => new Set(values).size === values.length
 
@@ -28,15 +28,12 @@ const seatSchema = z.strictObject({
     .array(qpsEntry)
     .max(1000)
     .refine((rows) => unique(rows.map(({ location }) => location)), 'each location once'),
-})
+}) satisfies z.ZodType<Seat>
 const dataCenterSchema = z.strictObject({
   location: name,
   client_qps: qps,
   is_active: z.boolean(),
-})
-
-export type Seat = z.infer<typeof seatSchema>
-export type DataCenter = z.infer<typeof dataCenterSchema>
+}) satisfies z.ZodType<DataCenter>
 
 const seats = <S extends z.ZodType<{ name: string }>>(seat: S) =>
   z
@@ -65,18 +62,14 @@ const names = z
   .object({ id: z.string(), name: z.string(), name_external: z.string() })
   .partial().shape
 
-/** POST: complete seats. Omitted fields of a data center keep their values; a new one is active and unlimited. */
+/**
+ * POST. Omitted fields of an entry that exists keep their values. A new seat is active, has its name as `name_external` and
+ * no `qps`; a new data center is active and unlimited.
+ */
 export const createSchema = z
   .strictObject({
     ...names,
-    dsp_seats: seats(
-      z.strictObject({
-        ...seatSchema.shape,
-        is_active: z.boolean().default(true),
-        name_external: name.optional(),
-        qps: seatSchema.shape.qps.default([]),
-      }),
-    ).default([]),
+    dsp_seats: seats(seatSchema.partial().required({ name: true })).default([]),
     datacenters: centers(dataCenterSchema.partial().required({ location: true })).default([]),
   })
   .meta({ id: 'SupplierCreate' })

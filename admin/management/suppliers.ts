@@ -130,7 +130,7 @@ export function supplierRoutes(access: Access): Route[] {
       tag,
       summary: 'Adds buyers (seats) and new data centers',
       description:
-        'All or nothing. A data center that exists with the same values is ignored, with other values it is 409. `client_qps` of a location must not exceed the sum of its seats’ `qps`.',
+        'All or nothing. A seat or data center that exists is ignored if nothing in it differs; otherwise it is 409. `client_qps` of a location must not exceed the sum of its seats’ `qps`; a seat with null there has no limit, so the location has none.',
       role: 'api',
       params,
       headers,

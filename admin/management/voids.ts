@@ -47,7 +47,6 @@ export const voidRoute = (access: Access): Route => ({
       (supplier) => changeOf(request, supplier, 'void'),
     )
     if (win === null) throw new Problem(404, 'unknown_win', 'No such win')
-    access.onVoid?.(storable(decision))
     return { decision, status: 'voided', ...win }
   },
 })

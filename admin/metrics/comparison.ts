@@ -1,7 +1,8 @@
 /** The sums of optimized bids and of the holdout, which are compared, and their metrics. */
-import type { ArmSums, EngineStats, ModeStats } from '../../opd/engine/stats.ts'
-import { modes } from '../../opd/pricing/arms.ts'
-import { counter, FoldedSum, type Labels, type MetricRow } from '../../opd/shared/metrics.ts'
+
+import { counter, FoldedSum, type Labels, type MetricRow } from '../../opd/base/metrics.ts'
+import type { ArmSums, EngineStats, ModeStats } from '../../opd/pricing/stats.ts'
+import { modes } from '../../opd/shared/arms.ts'
 
 export const comparedArms = ['optimised', 'holdout'] as const
 export type ArmPair = Record<(typeof comparedArms)[number], ArmSums>
@@ -46,6 +47,9 @@ const sums: readonly [name: string, field: keyof ArmSums, help: string][] = [
   ],
 ]
 
+/** A node may get the notices of bids that others decided. */
+const hasCounted = ({ bids, wins, spend }: ArmSums) => bids > 0 || wins > 0 || spend > 0
+
 /**
  * Sums by arm. Ratios of these sums over all nodes are the win rate, kept wins, kept spend and uplift of the fleet; the
  * gauges of one node cannot be added. `top`: the integrations with series of their own, chosen at the start of a scrape.
@@ -54,7 +58,7 @@ export function armMetrics(stats: EngineStats, top: () => ReadonlySet<ModeStats>
   function* rows(arm: keyof ArmPair): Generator<[ModeStats, Labels] | null> {
     for (const [ssp, own] of stats.suppliers) {
       for (const mode of modes)
-        if (armPairOf(own.modes[mode])[arm].bids > 0) yield [own.modes[mode], { ssp, mode, arm }]
+        if (hasCounted(armPairOf(own.modes[mode])[arm])) yield [own.modes[mode], { ssp, mode, arm }]
       yield null
     }
   }

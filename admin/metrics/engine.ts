@@ -1,14 +1,6 @@
 /** Metrics of the pricing engine, and the comparison with the holdout. */
-import {
-  type ArmSums,
-  type EngineStats,
-  factorBounds,
-  type ModeStats,
-} from '../../opd/engine/stats.ts'
-import { arms, guards, isAlarm, type Mode, modes } from '../../opd/pricing/arms.ts'
-import { type Interval, keptSpend, keptWins, uplift } from '../../opd/pricing/confidence.ts'
-import { bidReasons, responseReasons } from '../../opd/pricing/types.ts'
-import { type Histogram, HistogramSeries } from '../../opd/shared/histogram-series.ts'
+
+import { type Histogram, HistogramSeries } from '../../opd/base/histogram-series.ts'
 import {
   busiest,
   counter,
@@ -19,7 +11,16 @@ import {
   type MetricRow,
   others,
   type Sample,
-} from '../../opd/shared/metrics.ts'
+} from '../../opd/base/metrics.ts'
+import {
+  type ArmSums,
+  type EngineStats,
+  factorBounds,
+  type ModeStats,
+} from '../../opd/pricing/stats.ts'
+import { arms, guards, isAlarm, type Mode, modes } from '../../opd/shared/arms.ts'
+import { type Interval, keptSpend, keptWins, uplift } from '../../opd/shared/confidence.ts'
+import { bidReasons, responseReasons } from '../../opd/shared/reasons.ts'
 import { armMetrics, armPairOf } from './comparison.ts'
 
 /** Whether bids arrived in this mode. */

@@ -8,7 +8,7 @@ import {
   type MetricRow,
   one,
   summary,
-} from '../../opd/shared/metrics.ts'
+} from '../../opd/base/metrics.ts'
 import type { ImpressionCounters, SupplierMoney } from '../impressions/counters.ts'
 
 export function noticeMetrics(counters: ImpressionCounters): MetricRow[] {

@@ -1,7 +1,5 @@
 /** The OPD metrics of `/metrics` (CONTRACT 10). They read plain numbers, at a scrape only. */
 import type { Registry } from 'prom-client'
-import type { EngineStats } from '../../opd/engine/stats.ts'
-import { type Mode, modes } from '../../opd/pricing/arms.ts'
 import {
   byLabel,
   byName,
@@ -11,8 +9,11 @@ import {
   maxSuppliers,
   one,
   registerRows,
-} from '../../opd/shared/metrics.ts'
+} from '../../opd/base/metrics.ts'
+import type { EngineStats } from '../../opd/pricing/stats.ts'
+import { type Mode, modes } from '../../opd/shared/arms.ts'
 import type { ImpressionCounters } from '../impressions/counters.ts'
+import type { SecondResult } from '../impressions/process.ts'
 import { engineMetrics } from './engine.ts'
 import { noticeMetrics } from './notices.ts'
 
@@ -67,6 +68,19 @@ export function opdMetrics(registry: Registry, deps: OpdMetricsDeps): void {
     ...engineMetrics(deps.stats),
     ...noticeMetrics(deps.counters),
     ...nodeMetrics(deps),
+  ])
+}
+
+export function reconcilerMetrics(
+  registry: Registry,
+  counts: Readonly<Record<SecondResult, number>>,
+): void {
+  registerRows(registry, [
+    counter(
+      'bidweir_impressions_looked_up_again_total',
+      'Unattributed wins that were looked up again: attributed, still unknown, refused (their reason is in the ledger), or waiting for the shared log',
+      () => byLabel('result', Object.entries(counts)),
+    ),
   ])
 }
 

@@ -1,9 +1,8 @@
 /** `GET /api/svc/decisions/`: explains the price of one bid, by its context or its bid id (CONTRACT 11). */
 import type { FastifyPluginAsync } from 'fastify'
 import * as z from 'zod'
-import type { DecisionRecord, Engine } from '../../opd/engine/types.ts'
-import { type Arm, armRules, arms, type Guard, guards, modes } from '../../opd/pricing/arms.ts'
-import { type AccountOf, seesSupplier } from '../auth/roles.ts'
+import { type Arm, armRules, arms, type Guard, guards, modes } from '../../opd/shared/arms.ts'
+import type { DecisionRecord, Engine } from '../../opd/types.ts'
 import {
   type Authenticate,
   addRoute,
@@ -13,6 +12,7 @@ import {
   type Route,
 } from '../http/call.ts'
 import { Problem } from '../http/problem.ts'
+import { type AccountOf, seesSupplier } from '../http/roles.ts'
 
 export interface DecisionsDeps {
   engine: Engine

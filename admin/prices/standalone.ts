@@ -1,10 +1,10 @@
 /** `POST /opd/<ssp>_yesbid`: prices bids that do not pass through the proxy (SERVICE 4.6, CONTRACT 7). */
 import type { FastifyPluginAsync, FastifyReply } from 'fastify'
 import * as z from 'zod'
-import type { Engine, StandaloneEntry } from '../../opd/engine/types.ts'
-import { type AccountOf, seesSupplier } from '../auth/roles.ts'
+import type { Engine, StandaloneEntry } from '../../opd/types.ts'
 import { type Authenticate, jsonAnswer, jsonCalls, type Route } from '../http/call.ts'
 import { Problem, type ProblemFault } from '../http/problem.ts'
+import { type AccountOf, seesSupplier } from '../http/roles.ts'
 
 interface StandaloneDeps {
   engine: Engine

@@ -115,5 +115,10 @@ export const reports: Readonly<Record<string, Report>> = {
   },
 }
 
-export const rowsSchema = (names: readonly Column[]) =>
-  z.array(z.strictObject(Object.fromEntries(names.map((name) => [name, columns[name]]))))
+/** The rows of a report, as a schema of its own such as `MarginRow`. */
+export const rowsSchema = (report: string, names: readonly Column[]) =>
+  z.array(
+    z
+      .strictObject(Object.fromEntries(names.map((name) => [name, columns[name]])))
+      .meta({ id: `${report.charAt(0).toUpperCase()}${report.slice(1)}Row` }),
+  )

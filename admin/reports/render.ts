@@ -1,8 +1,8 @@
 /** A report, from its request to JSON or CSV. */
-import { decimalText, signedDecimal } from '../../opd/shared/decimal.ts'
+import { decimalText, signedDecimal } from '../../opd/base/decimal.ts'
 import type { Column, Money, ReportRow } from './columns.ts'
 import { type ReportRules, readRows } from './rows.ts'
-import type { Scope, Source } from './scope.ts'
+import type { Group, Scope, Source } from './scope.ts'
 
 export interface ReportRequest {
   scope: Scope
@@ -61,22 +61,29 @@ function cellText(value: unknown): string {
 function cell(value: unknown): string {
   const text = cellText(value)
   const formula =
-    typeof value === 'string' && /^[=+\-@＝＋－＠\t\r\n]/.test(text) && !isDecimal.test(text)
+    typeof value === 'string' && /^[=+\-@|＝＋－＠｜\t\r\n]/.test(text) && !isDecimal.test(text)
   const plain = formula ? `'${text}` : text
   return /[",;\t\r\n]/.test(plain) ? `"${plain.replaceAll('"', '""')}"` : plain
 }
 
-function render(
-  rows: readonly ReportRow[],
-  columns: readonly Column[],
-  format: 'json' | 'csv',
-): string {
+/** The name of each column in CSV: the keys have the names of their groupings, and the second one is absent without one. */
+function csvNames(columns: readonly Column[], { by, then }: Scope): [Column, string][] {
+  const nameOf = (group: Group) => (group === 'ssp' ? 'supplier' : group)
+  return columns.flatMap((column): [Column, string][] => {
+    if (column === 'key') return [[column, nameOf(by)]]
+    if (column === 'key2') return then === undefined ? [] : [[column, nameOf(then)]]
+    return [[column, column]]
+  })
+}
+
+function render(rows: readonly ReportRow[], { columns, format, scope }: ReportRequest): string {
   if (format === 'json')
     return JSON.stringify(
       rows.map((row) => Object.fromEntries(columns.map((name) => [name, row[name]]))),
     )
-  const lines = rows.map((row) => columns.map((name) => cell(row[name])).join(','))
-  return `${[columns.join(','), ...lines].join('\r\n')}\r\n`
+  const named = csvNames(columns, scope)
+  const lines = rows.map((row) => named.map(([column]) => cell(row[column])).join(','))
+  return `${[named.map(([, name]) => name).join(','), ...lines].join('\r\n')}\r\n`
 }
 
 /** Runs a report. The result has a buffer of its own, so that it can be transferred to another thread. */
@@ -86,5 +93,5 @@ export async function report(
 ): Promise<Uint8Array<ArrayBuffer>> {
   const rows = await readRows(source, request.scope, request.rules)
   const shown = topRows(rows, request).map(withUnits)
-  return new TextEncoder().encode(render(shown, request.columns, request.format))
+  return new TextEncoder().encode(render(shown, request))
 }

@@ -11,6 +11,7 @@ import { type Report, reports, rowsSchema } from './columns.ts'
 import { querySchema, reportOf } from './parameters.ts'
 import { createReportWorker } from './report-worker.ts'
 import type { ReportRules } from './rows.ts'
+import { textOf } from './zone.ts'
 
 interface ReportsDeps extends Suppliers {
   store: Store
@@ -26,10 +27,16 @@ const types = {
   csv: 'text/csv; charset=utf-8',
 } as const
 
-const dateOf = (at: number) => new Date(at).toISOString().slice(0, 10)
-/** Reports end at most 8640 million seconds after 1970, the last date there is. */
-const fileName = (name: string, from: number, to: number) =>
-  `bidweir-${name}-${[from, to].map((at) => dateOf(Math.min(at, 8.64e15))).join('-to-')}.csv`
+/** The last time that a Date can have. */
+const lastTime = 8.64e15
+
+/** The first and the last day of the range, or the only one. */
+function fileName(name: string, from: number, to: number, tz: string): string {
+  const days = [from, Math.max(from, to - 1)].map((at) =>
+    textOf(Math.min(at, lastTime), tz).slice(0, 10),
+  )
+  return `bidweir-${name}-${[...new Set(days)].join('-to-')}.csv`
+}
 
 export function reporting(deps: ReportsDeps): FastifyPluginAsync {
   const { store, authenticate, now, flush, rules } = deps
@@ -46,13 +53,13 @@ export function reporting(deps: ReportsDeps): FastifyPluginAsync {
     answers: {
       200: {
         description: 'One row for each group; amounts in units of the base currency',
-        content: [{ schema: rowsSchema(columns) }, { schema: z.string(), type: 'text/csv' }],
+        content: [{ schema: rowsSchema(name, columns) }, { schema: z.string(), type: 'text/csv' }],
       },
     },
     problems: [404, 503],
     async handler(request, reply) {
       const query = reportOf(request, now())
-      const { ssp, format, top: rows, from, to } = query
+      const { ssp, format, top: rows, from, to, tz } = query
       const top = rows === undefined ? undefined : { rows, by: largest }
       const among = ssp === undefined ? visible(deps, request) : [find(deps, request, ssp)]
       await flush()
@@ -64,7 +71,10 @@ export function reporting(deps: ReportsDeps): FastifyPluginAsync {
       const job = { scope, columns, format, top, rules: rules() }
       const bytes = await worker.run(job)
       if (format === 'csv')
-        reply.header('content-disposition', `attachment; filename="${fileName(name, from, to)}"`)
+        reply.header(
+          'content-disposition',
+          `attachment; filename="${fileName(name, from, to, tz)}"`,
+        )
       return reply.type(types[format]).send(Buffer.from(bytes.buffer))
     },
   })

@@ -2,7 +2,6 @@
  * One row for each group: decided bids, wins, money, and how optimized bids compare with the holdout.
  */
 
-import { type ArmTotals, keptWins, uplift } from '../../opd/pricing/confidence.ts'
 import {
   type Decimal,
   decimal,
@@ -12,8 +11,9 @@ import {
   plus,
   signedDecimal,
   zero,
-} from '../../opd/shared/decimal.ts'
-import { getOrAdd } from '../../opd/shared/get-or-add.ts'
+} from '../../opd/base/decimal.ts'
+import { getOrAdd } from '../../opd/base/get-or-add.ts'
+import { type ArmTotals, keptWins, uplift } from '../../opd/shared/confidence.ts'
 import type { Money, ReportRow } from './columns.ts'
 import { readRollupState, type Scope, type Source, shownKeys, split } from './scope.ts'
 import { decidedRows, otherRows, winRows } from './sql.ts'
@@ -51,9 +51,17 @@ const moneyOf = ({ cleared, out, margin }: CurrencyTotal): Money => ({
   difference: decimalText(minus(cleared, out)),
 })
 
+/**
+ * Fractional digits of a converted sum that its own digits are extended by. A quotient by a rate such as 0.8 ends within
+ * them and is exact; one by a rate such as 0.92 has no end and is rounded.
+ */
+const quotientDigits = 12
+
 /** Converts into the base currency; `rate` is units of the currency for one unit of the base. */
 const inBase = (money: Decimal, rate: number): Decimal =>
-  rate === 1 || money.digits === 0n ? money : dividedBy(money, decimal(String(rate))!)
+  rate === 1 || money.digits === 0n
+    ? money
+    : dividedBy(money, decimal(String(rate))!, money.scale + quotientDigits)
 
 /** Converts the totals that have a rate into the base currency, and lists the others each in its own currency. */
 function convertTotals(

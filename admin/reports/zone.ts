@@ -1,5 +1,5 @@
 /** Days and times in a time zone. Reports sum whole hours of UTC, so an hour belongs to the day that it begins in. */
-import { getOrAdd } from '../../opd/shared/get-or-add.ts'
+import { getOrAdd } from '../../opd/base/get-or-add.ts'
 import { hour } from '../store/hour.ts'
 
 const formats = new Map<string, Intl.DateTimeFormat>()

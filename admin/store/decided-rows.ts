@@ -1,8 +1,8 @@
 /** Decided bids, counted by hour, supplier, mode, arm, publisher, domain and seat until they are handed on as rows. */
 
-import { summable } from '../../opd/engine/stats.ts'
-import type { DecisionRecord } from '../../opd/engine/types.ts'
 import type { DecisionObserver } from '../../opd/ports.ts'
+import { summable } from '../../opd/pricing/stats.ts'
+import type { DecisionRecord } from '../../opd/types.ts'
 import { hour, hourOf } from './hour.ts'
 import { type DecidedRow, storable, type WithSeat } from './tables.ts'
 

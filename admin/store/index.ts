@@ -1,11 +1,13 @@
 /** The store: the same tables and interface for SQLite and PostgreSQL. */
 import { Kysely, sql } from 'kysely'
-import type { Log } from '../../opd/shared/log.ts'
-import { oneAtATime, shareRun } from '../../opd/shared/one-at-a-time.ts'
+import type { Log } from '../../opd/base/log.ts'
+import { oneAtATime, shareRun } from '../../opd/base/one-at-a-time.ts'
+import { isMissingPartition } from './errors.ts'
 import { day } from './hour.ts'
 import { createLedger, type Ledger } from './ledger.ts'
 import { createLosses, type LossStore } from './losses.ts'
 import { migrate } from './migrations/index.ts'
+import { Outcomes } from './outcomes.ts'
 import { sqliteDialect } from './sqlite.ts'
 import { checkSql, createIntegrity } from './sqlite-file.ts'
 import { clockOf, type Tables } from './tables.ts'
@@ -22,12 +24,16 @@ export interface Store {
   /** Ids of the migrations that ran when it was opened. */
   migrated: readonly string[]
   /**
-   * Milliseconds since the epoch, the same on every node: by the clock of PostgreSQL, as last read. It decides about
-   * tokens and live nodes.
+   * Milliseconds since the epoch, the same on every node: by the clock of PostgreSQL, as last read. The service uses no
+   * other: contexts, tokens and rows that one node makes are judged by another.
    */
   clock(): number
+  /** Milliseconds that this clock is ahead of this node's; 0 with SQLite. */
+  readonly clockAhead: number
   ledger: Ledger
   losses: LossStore
+  /** What follows the rows of both. */
+  outcomes: Outcomes
   postgres: boolean
   /**
    * Calls the listener within half a second when any node or command has changed the directory. If the listener
@@ -104,7 +110,31 @@ function openSqlite(path: string, { now, owns = false }: StoreOptions): Database
   }
 }
 
-async function openPostgres(url: string, { now, log }: StoreOptions): Promise<Databases> {
+/** Bytes of text of a row that is larger than that of nearly all wins. */
+const largeRow = 600
+const undone = new Error('the row was stored')
+
+/**
+ * Inserts a row into today's ledger and rolls it back. Rejects if a win could not be stored: because of a lock or a privilege,
+ * or because the disk is full, on which a database still changes the rows that it has.
+ */
+async function tryToStore(wins: Kysely<Tables>): Promise<void> {
+  const clock = clockOf(true, Date.now)
+  try {
+    await wins.transaction().execute(async (trx) => {
+      await sql`insert into ledger_days
+          (decision, event, bid_id, status, cleared, late, "over", reason, at, day)
+        select 'probe:' || gen_random_uuid(), '', '', 'probe', 0, 0, 0,
+          repeat('x', ${sql.lit(largeRow)}), ${clock}, ${clock} / ${sql.lit(day)}`.execute(trx)
+      throw undone
+    })
+  } catch (error) {
+    // The first win of a day creates its partition.
+    if (error !== undone && !isMissingPartition(error)) throw error
+  }
+}
+
+async function openPostgres(url: string, { log }: StoreOptions): Promise<Databases> {
   // not loaded where it is not used
   const { channel, listen, postgresDialect } = await import('./postgres.ts')
   const lost = (error: Error) => log.warn({ err: error.message }, 'a database connection was lost')
@@ -131,10 +161,7 @@ async function openPostgres(url: string, { now, log }: StoreOptions): Promise<Da
     },
     pings: {
       management: () => sql`update revision set n = n`.execute(db),
-      // changes no row, but needs the same locks and privileges as a win
-      wins: () =>
-        sql`update ledger_days set at = at where decision = ''
-          and (day >= ${Math.floor(now() / day)} or day = 0)`.execute(wins),
+      wins: () => tryToStore(wins),
     },
   }
 }
@@ -154,12 +181,14 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     await close()
     throw error
   }
-  const ledger = createLedger(wins, postgres, observe, now)
+  /** Milliseconds that the clock of PostgreSQL is ahead of this node's. */
+  let ahead = 0
+  const clock = () => now() + ahead
+  const outcomes = new Outcomes({ db: wins, postgres, now: clock, log })
+  const ledger = createLedger(wins, postgres, observe, clock, outcomes)
   const listeners: (() => Promise<void>)[] = []
   let knownRevision = -1
   let lost = false
-  /** Milliseconds that the clock of PostgreSQL is ahead of this node's. */
-  let ahead = 0
   function compareClocks(asked: number, clock: number): void {
     const answered = now()
     const difference = Math.round(clock - (asked + answered) / 2)
@@ -210,9 +239,13 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     wins,
     url,
     migrated,
-    clock: () => now() + ahead,
+    clock,
+    get clockAhead() {
+      return ahead
+    },
     ledger,
-    losses: createLosses(wins),
+    losses: createLosses(wins, postgres, outcomes),
+    outcomes,
     postgres,
     onChange(listener) {
       listeners.push(listener)

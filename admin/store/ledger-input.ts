@@ -43,12 +43,18 @@ export interface SameWin {
 
 /** A row to insert, and the rows with its bid id that are the same win (`SameWin`). */
 export interface NewRow extends LedgerRow {
+  notice: string | null
   /** Selects the partition in PostgreSQL. */
   day: number
   /** `SameWin.since`; null: no other rows are searched. */
   since: number | null
   /** `SameWin.supplier`. */
   of: string | null
+  /** What follows the row, as the journal of outcomes has it; null: nothing. */
+  outcome: string | null
+  /** The commit, and the process, of the entry in the journal. */
+  batch: string
+  node: string
 }
 
 /** The columns in the order of the JSON. Money is exact decimal text in JSON and in SQLite. */
@@ -75,6 +81,7 @@ const columns = {
   reason: 'text',
   decided_at: 'bigint',
   at: 'bigint',
+  notice: 'text',
 } as const satisfies Record<keyof LedgerRow, string>
 export const stored = Object.keys(columns) as (keyof LedgerRow)[]
 export const newRowTypes: Record<keyof NewRow, string> = {
@@ -82,6 +89,9 @@ export const newRowTypes: Record<keyof NewRow, string> = {
   day: 'integer',
   since: 'bigint',
   of: 'text',
+  outcome: 'text',
+  batch: 'text',
+  node: 'text',
 }
 export const newRowNames = Object.keys(newRowTypes) as (keyof NewRow)[]
 

@@ -35,6 +35,8 @@ export interface RowKey {
   event: string
 }
 
+export const keyOf = ({ decision, event }: RowKey) => `${event} ${decision}`
+
 /** A row that was removed; `day` in PostgreSQL. */
 interface RemovedRow extends RowKey {
   day?: number
@@ -158,6 +160,10 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
     const insert = statement(
       (text) => sql<RemovedRow & { inserted: boolean }>`${input(text, newRowNames)},
         ${removal(replaced)}, fresh as (${insertion}),
+        journal as (insert into outcomes (batch, place, node, applied, at, kind, decision, event, body)
+          select a.batch, row_number() over (), a.node, 0, a.at, 'notice', a.decision, a.event, a.outcome
+          from fresh join input as a on a.decision = fresh.decision and a.event = fresh.event
+          where a.outcome is not null),
         ${changed(sql`select at from removed
           union all select at from fresh where at < (select until from rolled)`)}
         select decision, event, true as inserted, 0 as day from fresh
@@ -201,18 +207,32 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
         select u.rowid as place, u.decision, u.event
         from input as a cross join ledger as u where ${replaced}`,
     )
+    /** The rows of `fresh` in the order of the input. */
+    const journal = statement(
+      (text) => sql`${input(text, newRowNames)} insert into outcomes
+        (batch, place, node, applied, at, kind, decision, event, body)
+        select batch, row_number() over (), node, 0, at, 'notice', decision, event, outcome from input`,
+    )
     return {
       async insert(rows) {
         const text = textOf(rows, newRowNames)
         const removed = await find(textOf(rows, winNames), 0)
-        if (removed.length === 0) return { fresh: await insert(text, 0), removed }
+        const followed = rows.filter(({ outcome }) => outcome !== null)
+        if (removed.length === 0 && followed.length === 0)
+          return { fresh: await insert(text, 0), removed }
         const places = sql.join(removed.map(({ place }) => sql.lit(place)))
         const now = sql.lit(Math.max(...rows.map(({ at }) => at)))
         return db.transaction().execute(async (trx) => {
-          const leaving = sql`(select at from ledger where rowid in (${places})) as leaving`
-          await markStale(leaving, now).execute(trx)
-          await sql`delete from ledger where rowid in (${places})`.execute(trx)
-          return { fresh: await insert(text, 0, trx), removed }
+          if (removed.length > 0) {
+            const leaving = sql`(select at from ledger where rowid in (${places})) as leaving`
+            await markStale(leaving, now).execute(trx)
+            await sql`delete from ledger where rowid in (${places})`.execute(trx)
+          }
+          const fresh = await insert(text, 0, trx)
+          const keys = new Set(fresh.map(keyOf))
+          const entries = followed.filter((row) => keys.has(keyOf(row)))
+          if (entries.length > 0) await journal(textOf(entries, newRowNames), 0, trx)
+          return { fresh, removed }
         })
       },
       sweep: null,

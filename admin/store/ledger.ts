@@ -15,11 +15,14 @@ import { createBatcher } from './batcher.ts'
 import { isMissingPartition, isRowError, StoreError, unavailable } from './errors.ts'
 import { createLedgerDays, dayOfRow } from './ledger-days.ts'
 import type { NewRow, SameWin } from './ledger-input.ts'
-import { type Inserted, ledgerSql, type RowKey } from './ledger-sql.ts'
+import { type Inserted, keyOf, ledgerSql } from './ledger-sql.ts'
+import type { Outcome, Outcomes } from './outcomes.ts'
 import type { LedgerRow, Tables } from './tables.ts'
 
 /** Rows of one commit. */
 const batchRows = 500
+/** Milliseconds. */
+const longestCommit = 10_000
 /** Maximum of notices that wait for a commit. More are refused, and the platform sends them again. */
 const maxWaiting = 20_000
 
@@ -29,17 +32,20 @@ interface Waiting {
   reject(error: Error): void
 }
 
-const keyOf = ({ decision, event }: RowKey) => `${event} ${decision}`
 const bidKeyOf = ({ bid_id, event }: { bid_id: string; event: string }) => `${event} ${bid_id}`
 
-function newRow(row: LedgerRow, same: SameWin | undefined): NewRow {
+function newRow(row: LedgerRow, same: SameWin | undefined, outcome: string | null): NewRow {
   return {
     ...row,
+    notice: row.notice ?? null,
     // the database returns well-formed text, which is compared with this key
     decision: row.decision.toWellFormed(),
     day: dayOfRow(row),
     since: same === undefined ? null : Math.floor(same.since),
     of: same?.supplier ?? null,
+    outcome,
+    batch: '',
+    node: '',
   }
 }
 
@@ -63,13 +69,26 @@ function independent(queue: readonly Waiting[]): number {
   return queue.length
 }
 
+/** The outcome of a row that has one. A row that is a duplicate has none; its entry is deleted, if there is one. */
+function outcomeOf(
+  { outcome, batch: _b, node: _n, day: _d, since: _s, of: _o, ...row }: NewRow,
+  isFresh: boolean,
+): Outcome[] {
+  if (outcome === null) return []
+  const { decision, event, at } = row
+  return [{ kind: 'notice', decision, event, at, body: outcome, row: isFresh ? row : null }]
+}
+
 export interface Ledger {
   /**
    * Resolves when the row is on disk, or to 'duplicate' if the ledger has the win already. Rejects if the store is
    * lost. With `same`, one win is one row: an attributed row replaces the unattributed row of its win, and an
    * unattributed row is a duplicate of any win with its bid id.
+   *
+   * `outcome`: what follows the row, as JSON. The caller applies it in the turn of the event loop in which it gets
+   * 'recorded'. If it gets an error although the row is on disk, the journal of outcomes has it.
    */
-  record(row: LedgerRow, same?: SameWin): Promise<'recorded' | 'duplicate'>
+  record(row: LedgerRow, same?: SameWin, outcome?: string): Promise<'recorded' | 'duplicate'>
   /** Unattributed rows of any node that this node has replaced by attributed ones since its start. */
   readonly replaced: number
   /**
@@ -94,6 +113,7 @@ export function createLedger(
   postgres: boolean,
   observe: (seconds: number) => void,
   now: () => number,
+  outcomes: Outcomes,
 ): Ledger {
   const statements = ledgerSql(db, postgres)
   const days = postgres ? createLedgerDays(db) : null
@@ -120,15 +140,20 @@ export function createLedger(
     const first = new Map<string, Waiting>()
     for (const each of batch) if (!first.has(keyOf(each.row))) first.set(keyOf(each.row), each)
     // sorted, so that two nodes do not deadlock on the same rows
+    const id = outcomes.begin()
     const rows = [...first.values()]
-      .map(({ row }) => row)
+      .map(({ row }) => ({ ...row, batch: id, node: outcomes.node }))
       .sort((one, other) => (one.decision < other.decision ? -1 : 1))
     const began = performance.now()
     try {
       const { fresh, removed } = await insert(rows)
+      // another process may have taken over the outcomes of one that was stopped for so long
+      if (performance.now() - began > longestCommit) throw new Error('the commit took too long')
       replaced += removed.length
-      void settle(batch, first, new Set(fresh.map(keyOf)))
+      void settle(batch, first, new Set(fresh.map(keyOf)), id)
     } catch (error) {
+      if (isRowError(error)) outcomes.refused(id)
+      else outcomes.unanswered(id)
       // a row that the database rejects must not fail the rest of the batch
       if (batch.length > 1 && isRowError(error)) {
         for (const each of batch) await commit([each])
@@ -147,6 +172,7 @@ export function createLedger(
     batch: readonly Waiting[],
     first: ReadonlyMap<string, Waiting>,
     fresh: Set<string>,
+    id: string,
   ): Promise<void> {
     const rows = [...first.values()].map(({ row }) => row).filter(({ since }) => since !== null)
     if (statements.sweep !== null && rows.length > 0) {
@@ -157,6 +183,10 @@ export function createLedger(
         if (!own || !fresh.delete(keyOf(row))) replaced++
       }
     }
+    outcomes.committed(
+      id,
+      [...first.values()].flatMap(({ row }) => outcomeOf(row, fresh.has(keyOf(row)))),
+    )
     for (const each of batch) {
       const key = keyOf(each.row)
       each.resolve(first.get(key) === each && fresh.has(key) ? 'recorded' : 'duplicate')
@@ -185,13 +215,13 @@ export function createLedger(
   }
 
   return {
-    record(row, same) {
+    record(row, same, outcome) {
       if (queue.length >= maxWaiting)
         return Promise.reject(
           new StoreError('overloaded', `${maxWaiting} notices are waiting for a commit`),
         )
       return new Promise((resolve, reject) => {
-        queue.push({ row: newRow(row, same), resolve, reject })
+        queue.push({ row: newRow(row, same, outcome ?? null), resolve, reject })
         running ??= run()
       })
     },

@@ -5,36 +5,26 @@
 import { type Kysely, sql } from 'kysely'
 import { createBatcher } from './batcher.ts'
 import { unavailable } from './errors.ts'
+import { json, jsonMember, jsonRows } from './ledger-input.ts'
+import type { Outcomes } from './outcomes.ts'
 import type { Tables } from './tables.ts'
-
-export interface LossStore {
-  /** Resolves when the loss is on disk: true, or false if it was reported before. Rejects if the store is lost. */
-  record(decision: string, at: number): Promise<boolean>
-}
 
 /** Rows of one statement when old ones are deleted. */
 const deletedRows = 1000
 
-export function createLosses(db: Kysely<Tables>): LossStore {
-  const record = createBatcher(async (losses: { decision: string; at: number }[]) => {
-    const first = new Map(
-      losses.map((loss) => [loss.decision, loss]).reverse() as [string, (typeof losses)[number]][],
-    )
-    try {
-      const rows = await db
-        .insertInto('losses')
-        // sorted, so that two nodes do not deadlock on the same rows
-        .values([...first.values()].sort((one, other) => (one.decision < other.decision ? -1 : 1)))
-        .onConflict((conflict) => conflict.column('decision').doNothing())
-        .returning('decision')
-        .execute()
-      const fresh = new Set(rows.map(({ decision }) => decision))
-      return losses.map((loss) => first.get(loss.decision) === loss && fresh.has(loss.decision))
-    } catch (error) {
-      throw unavailable(error)
-    }
-  })
-  return { record: (decision, at) => record({ decision: decision.toWellFormed(), at }) }
+interface Loss {
+  decision: string
+  at: number
+  /** What follows, as JSON; null: nothing. */
+  outcome: string | null
+}
+
+export interface LossStore {
+  /**
+   * Resolves when the loss is on disk: true, or false if it was reported before. Rejects if the store is lost. The caller
+   * applies the `outcome` in the turn of the event loop in which it gets true; after an error, the journal has it.
+   */
+  record(decision: string, at: number, outcome?: string): Promise<boolean>
 }
 
 /** Deletes some of the losses before `before`; whether there may be more. */
@@ -42,4 +32,67 @@ export async function deleteLosses(db: Kysely<Tables>, before: number): Promise<
   const { numAffectedRows } = await sql`delete from losses where decision in (
     select decision from losses where at < ${before} limit ${sql.lit(deletedRows)})`.execute(db)
   return Number(numAffectedRows) === deletedRows
+}
+
+const keysOf = (rows: readonly { decision: string }[]) =>
+  new Set(rows.map(({ decision }) => decision))
+
+export function createLosses(db: Kysely<Tables>, postgres: boolean, outcomes: Outcomes): LossStore {
+  const entryOf = ({ decision, at, outcome }: Loss) =>
+    outcome === null ? [] : [{ kind: 'loss' as const, decision, event: '', body: outcome, at }]
+
+  /** PostgreSQL: one statement writes losses and journal. */
+  async function insertTogether(losses: readonly Loss[], batch: string): Promise<Set<string>> {
+    const text = json(
+      losses.map(({ decision, at, outcome }) => [decision, Math.floor(at), outcome]),
+    )
+    const member = (at: number, type: string) => jsonMember(postgres, at, type)
+    const { rows } = await sql<{ decision: string }>`
+      with input as (select ${member(0, 'text')} as decision, ${member(1, 'bigint')} as at,
+          ${member(2, 'text')} as outcome from ${jsonRows(postgres, text)}),
+        fresh as (insert into losses (decision, at) select decision, at from input
+          on conflict (decision) do nothing returning decision),
+        journal as (insert into outcomes (batch, place, node, applied, at, kind, decision, event, body)
+          select ${batch}, row_number() over (), ${outcomes.node}, 0, a.at, 'loss', a.decision, '', a.outcome
+          from fresh join input as a on a.decision = fresh.decision where a.outcome is not null)
+      select decision from fresh`.execute(db)
+    return keysOf(rows)
+  }
+
+  const insertInTurn = (losses: readonly Loss[], batch: string) =>
+    db.transaction().execute(async (trx) => {
+      const rows = await trx
+        .insertInto('losses')
+        .values(losses.map(({ decision, at }) => ({ decision, at })))
+        .onConflict((conflict) => conflict.column('decision').doNothing())
+        .returning('decision')
+        .execute()
+      const fresh = keysOf(rows)
+      const entries = losses.filter(({ decision }) => fresh.has(decision)).flatMap(entryOf)
+      await outcomes.insert(trx, batch, entries)
+      return fresh
+    })
+
+  const record = createBatcher(async (losses: Loss[]) => {
+    const first = new Map(losses.map((loss) => [loss.decision, loss] as const).reverse())
+    // sorted, so that two nodes do not deadlock on the same rows
+    const rows = [...first.values()].sort((one, other) => (one.decision < other.decision ? -1 : 1))
+    const batch = outcomes.begin()
+    try {
+      const fresh = await (postgres ? insertTogether : insertInTurn)(rows, batch)
+      const followed = rows.filter(({ decision }) => fresh.has(decision)).flatMap(entryOf)
+      outcomes.committed(
+        batch,
+        followed.map((entry) => ({ ...entry, row: null })),
+      )
+      return losses.map((loss) => first.get(loss.decision) === loss && fresh.has(loss.decision))
+    } catch (error) {
+      outcomes.unanswered(batch)
+      throw unavailable(error)
+    }
+  })
+  return {
+    record: (decision, at, outcome) =>
+      record({ decision: decision.toWellFormed(), at, outcome: outcome ?? null }),
+  }
 }

@@ -3,7 +3,7 @@
  * Counters in the rows order the changes, not clocks.
  */
 import { type Kysely, sql, type Transaction } from 'kysely'
-import type { Mode } from '../../opd/pricing/arms.ts'
+import type { Mode } from '../../opd/shared/arms.ts'
 import type { ModelControl, ModelControlSource } from '../../opd/state/model-control.ts'
 import { audit, type Change } from './audit.ts'
 import type { Store } from './index.ts'

@@ -3,7 +3,7 @@
  */
 import { type Dialect, PostgresDialect, type PostgresPoolClient } from 'kysely'
 import pg from 'pg'
-import type { Log } from '../../opd/shared/log.ts'
+import type { Log } from '../../opd/base/log.ts'
 import { StoreError, storeErrorOf } from './errors.ts'
 
 // int8 columns contain counts and milliseconds, which fit a double.

@@ -5,8 +5,8 @@
  * time.
  */
 import { sql } from 'kysely'
-import type { Log } from '../../opd/shared/log.ts'
-import { shareRun } from '../../opd/shared/one-at-a-time.ts'
+import type { Log } from '../../opd/base/log.ts'
+import { shareRun } from '../../opd/base/one-at-a-time.ts'
 import { day, hour, hourOf } from './hour.ts'
 import { addUpHour } from './hour-sums.ts'
 import type { Store } from './index.ts'

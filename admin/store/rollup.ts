@@ -1,8 +1,8 @@
 /** Hourly sums that are written without rows of the ledger: decided bids, and repeated notices. */
 
+import type { Log } from '../../opd/base/log.ts'
+import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
 import type { DecisionObserver } from '../../opd/ports.ts'
-import type { Log } from '../../opd/shared/log.ts'
-import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
 import { createDecidedRows, type SeatRow } from './decided-rows.ts'
 import { isRowError } from './errors.ts'
 import { hourOf } from './hour.ts'

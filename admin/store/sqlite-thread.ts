@@ -4,7 +4,7 @@ import { closeSync, existsSync, mkdirSync, openSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite'
 import { parentPort, workerData } from 'node:worker_threads'
-import { type Decimal, decimalText, plus, signedDecimal, zero } from '../../opd/shared/decimal.ts'
+import { type Decimal, decimalText, plus, signedDecimal, zero } from '../../opd/base/decimal.ts'
 import { checkSql, type DatabaseFile, faultOfFile, inMemoryFile, watchFile } from './sqlite-file.ts'
 
 interface Sum {

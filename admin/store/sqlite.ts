@@ -11,7 +11,7 @@ import {
   SqliteIntrospector,
   SqliteQueryCompiler,
 } from 'kysely'
-import { shareRun } from '../../opd/shared/one-at-a-time.ts'
+import { shareRun } from '../../opd/base/one-at-a-time.ts'
 import { StoreError, storeErrorOf } from './errors.ts'
 import type { Fault, Opened, Opening, WorkerRequest, WorkerResponse } from './sqlite-thread.ts'
 

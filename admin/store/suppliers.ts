@@ -1,9 +1,8 @@
 /** Seats, data centers and holds. Those of a supplier are changed under its lock. */
 import { type Kysely, sql, type Transaction } from 'kysely'
-import type { DataCenter, Seat } from '../management/schema.ts'
 import { type AuditEntry, audit, type Change } from './audit.ts'
 import type { Store } from './index.ts'
-import type { Tables } from './tables.ts'
+import type { DataCenter, Seat, Tables } from './tables.ts'
 
 export interface SupplierRows {
   revision: number

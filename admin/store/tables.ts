@@ -3,6 +3,26 @@
  */
 import { type Generated, sql } from 'kysely'
 
+/** An allotment of a seat in one data center, in bid requests per second; null: no limit (SERVICE 2). */
+export interface QpsEntry {
+  location: string
+  value: number | null
+}
+
+export interface Seat {
+  name: string
+  name_external: string
+  is_active: boolean
+  qps: QpsEntry[]
+}
+
+export interface DataCenter {
+  location: string
+  /** Bid requests per second; null: no limit. */
+  client_qps: number | null
+  is_active: boolean
+}
+
 /** 0 or 1: SQLite has no booleans. */
 type Flag = number
 
@@ -43,11 +63,20 @@ export interface Tables {
   losses: { decision: string; at: number }
   /** What OPD took off won bids, by UTC day (its number since 1970); money in the base currency. */
   taken_off: { day: number; supplier: string; amount: number }
-  /**
-   * By node: the time before which all of its wins and losses are in the event log, and the time at which it wrote
-   * the row.
-   */
-  event_marks: { node: string; sent: number; alive: number }
+  /** What follows committed rows and has not followed yet (outcomes.ts). */
+  outcomes: {
+    batch: string
+    place: number
+    node: string
+    applied: Flag
+    at: number
+    kind: string
+    decision: string
+    event: string
+    body: string
+  }
+  /** Processes that work on the outcomes, and when they were last alive. */
+  outcome_nodes: { node: string; alive: number }
   /** Live nodes of a location, as last known. */
   nodes: { location: string; live: number }
   audit: {
@@ -95,6 +124,14 @@ export interface Tables {
   }
   /** What each node publishes for the console, as JSON in parts. */
   node_figures: { node: string; part: number; at: number; figures: string }
+  /** Check values of what must be equal on all nodes: two digests, and all values as JSON. */
+  node_fingerprints: {
+    node: string
+    at: number
+    keys: string
+    configuration: string
+    details: string
+  }
   arm_sums: ArmSumsRow
   signing_keys: { kid: string; private_jwk: string; created_at: number }
 }
@@ -136,6 +173,8 @@ export interface LedgerRow {
   reason: string | null
   decided_at: number | null
   at: number
+  /** Of an unattributed win: what its notice said that no other column has, as JSON. */
+  notice?: string | null | undefined
 }
 
 export type WithSeat<Row> = Row & { seat: string }

@@ -1,7 +1,8 @@
 /** The price reductions of a day, summed over all nodes, because `caps.perDay` is a limit on their sum. */
-import { type DayReductions, dayOf } from '../../opd/engine/day-reductions.ts'
-import type { Log } from '../../opd/shared/log.ts'
-import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
+
+import type { Log } from '../../opd/base/log.ts'
+import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
+import { type DayReductions, dayOf } from '../../opd/pricing/day-reductions.ts'
 import type { Store } from './index.ts'
 import { writeSums } from './sums.ts'
 

@@ -23,7 +23,9 @@ export async function voidWin(
   changeOf: (supplier: string) => Change,
 ): Promise<VoidedWin | null> {
   const ledger = ledgerTable(store.postgres)
-  return store.db.transaction().execute(async (trx) => {
+  const { outcomes } = store
+  const batch = outcomes.begin()
+  const voiding = store.db.transaction().execute(async (trx) => {
     // locks the row: no hour gets its final sums meanwhile
     const rolled = await sql<{ sealed: number }>`
       update rolled set sealed = sealed returning sealed`.execute(trx)
@@ -51,6 +53,18 @@ export async function voidWin(
     const before = attributed.map(({ at, supplier: _, ...row }) => ({ decision, ...row }))
     const after = before.map((row) => ({ ...row, status: 'voided' }))
     await audit(trx, now, { ...changeOf(supplier), before, after })
+    const entries = attributed.map(({ event }) => ({ decision, event, body: '{}', at: now }))
+    await outcomes.insert(
+      trx,
+      batch,
+      entries.map((entry) => ({ ...entry, kind: 'void' as const })),
+      true,
+    )
     return win
+  })
+  return voiding.finally(() => {
+    outcomes.refused(batch)
+    // the entries are read from the journal
+    outcomes.look()
   })
 }

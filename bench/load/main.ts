@@ -4,7 +4,7 @@
  */
 import type { EventEmitter } from 'node:events'
 import autocannon, { type Result } from 'autocannon'
-import { mulberry32 } from '../../opd/shared/random.ts'
+import { mulberry32 } from '../../opd/base/random.ts'
 import { publishers } from '../../service/demo/market.ts'
 import { type BodyKind, busy, makeRequest } from '../../service/demo/requests.ts'
 import { optionsOf } from '../harness/options.ts'

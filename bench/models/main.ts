@@ -4,8 +4,8 @@
  */
 
 import { gunzipSync, gzipSync } from 'node:zlib'
+import { drained } from '../../opd/base/slices.ts'
 import { type BidFacts, createLearner, type Learner } from '../../opd/learner.ts'
-import { drained } from '../../opd/shared/slices.ts'
 import { decisionEventOf } from '../../service/events/event.ts'
 import { messageOf } from '../../service/events/stream.ts'
 import { bench, type Run } from '../harness/bench.ts'

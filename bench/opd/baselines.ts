@@ -1,6 +1,7 @@
 /** Other methods, with the part of the learner's interface that the driver needs. */
+
+import { normal } from '../../opd/base/random.ts'
 import type { BidFacts, Decision } from '../../opd/learner.ts'
-import { normal } from '../../opd/shared/random.ts'
 import type { Bidder } from './drive.ts'
 
 const factors = Array.from({ length: 15 }, (_each, n) => 0.3 + 0.05 * n)

@@ -1,6 +1,6 @@
 /** Measures one goal by one run on one seed. */
 import { createLearner, type Policy } from '../../opd/learner.ts'
-import { isAlarm } from '../../opd/pricing/arms.ts'
+import { isAlarm } from '../../opd/shared/arms.ts'
 import {
   between,
   type Driven,

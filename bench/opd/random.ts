@@ -1,5 +1,5 @@
 /** Seeded random numbers, for everything in this bench. */
-import { normal } from '../../opd/shared/random.ts'
+import { normal } from '../../opd/base/random.ts'
 
 export interface Source {
   /** Uniform in [0, 1). */

@@ -1,7 +1,8 @@
 /** What a bid costs beside its bytes and its price: the context, and the entry of the bid log. */
-import type { DecisionRecord } from '../../opd/engine/types.ts'
+
 import { createContextCodec, Nonces } from '../../opd/pricing/context.ts'
 import { createBidLog } from '../../opd/state/bid-log.ts'
+import type { DecisionRecord } from '../../opd/types.ts'
 import type { Run } from '../harness/bench.ts'
 import { cpuOf } from '../harness/process.ts'
 import type { Block } from '../harness/report.ts'

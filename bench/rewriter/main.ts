@@ -1,9 +1,10 @@
 /** `npm run bench:rewriter`: the rewriter beside JSON.parse and stringify, the whole engine, and contexts. */
+
+import { drained } from '../../opd/base/slices.ts'
 import { opdSchema } from '../../opd/config.ts'
 import { readRequest } from '../../opd/openrtb/request.ts'
-import type { PriceBid } from '../../opd/pricing/types.ts'
 import { rewriteInSlices } from '../../opd/rewrite/rewrite.ts'
-import { drained } from '../../opd/shared/slices.ts'
+import type { PriceBid } from '../../opd/shared/reasons.ts'
 import { bench, type Run } from '../harness/bench.ts'
 import { rewriteJson } from '../harness/json-rewriter.ts'
 import { cpuOf } from '../harness/process.ts'

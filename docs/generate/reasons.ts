@@ -1,14 +1,15 @@
 /** Every reason and status that bidweir counts or sends. A new one does not compile until it has its sentence here. */
 import type { Status } from '../../admin/impressions/counters.ts'
-import type { ContextState } from '../../opd/engine/types.ts'
-import type { Arm, Guard } from '../../opd/pricing/arms.ts'
-import type { BidReason, ResponseReason } from '../../opd/pricing/types.ts'
+import type { Arm, Guard } from '../../opd/shared/arms.ts'
+import type { BidReason, ResponseReason } from '../../opd/shared/reasons.ts'
+import type { ContextState } from '../../opd/types.ts'
 import type { NoBid } from '../../proxy/exchange/reply.ts'
 import type { RequestOutcome } from '../../proxy/metrics.ts'
 import { code, page, table } from './markdown.ts'
 
 const noBids: Readonly<Record<NoBid, string>> = {
-  inactive: 'The data center of this node, or every seat of the response, is inactive.',
+  inactive:
+    'The data center of this node, every seat of the supplier, or every seat of the response is inactive.',
   qps: 'The data center is over its allotment of queries per second.',
   unreadable:
     'The supplier has an inactive seat, and its response cannot be read to remove that seat.',
@@ -51,6 +52,8 @@ const bidReasons: Readonly<Record<BidReason, string>> = {
   excluded: '`opd.exclude` or `opd.deals` excludes the bid.',
   ambiguous: 'A key that decides about the price occurs twice.',
   request: 'The bid request cannot be read.',
+  has_macro:
+    'Agent calls only: the bid contains `svc_opd=${SVC_OPD_CONTEXT}`, so it is priced where its macros are expanded.',
 }
 
 const responseReasons: Readonly<Record<ResponseReason, string>> = {

@@ -1,21 +1,20 @@
 /** The engine: binds integrations at configuration, rewrites bid responses, attributes win notices, trains the model. */
 
 import { hkdfSync } from 'node:crypto'
+import { priceAgentBids } from '../agent/agent.ts'
+import type { Log } from '../base/log.ts'
 import type { Integration } from '../config.ts'
 import type { BidLog, DecisionObserver, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
 import { createContextCodec, Nonces } from '../pricing/context.ts'
+import { DayReductions } from '../pricing/day-reductions.ts'
 import { ExposureSampler } from '../pricing/exposures.ts'
 import { createPricing } from '../pricing/pricing.ts'
-import type { BidReason, PriceBid } from '../pricing/types.ts'
+import { EngineStats, type ModeStats, type SupplierStats } from '../pricing/stats.ts'
 import { rewriteInSlices as rewriteBody, unmodified } from '../rewrite/rewrite.ts'
-import type { Log } from '../shared/log.ts'
+import { createFaultLog } from '../shared/fault-log.ts'
 import { rateOf } from '../shared/rates.ts'
+import type { BidReason, PriceBid } from '../shared/reasons.ts'
 import { standalone } from '../standalone/standalone.ts'
-import { createAttribution } from './attribution.ts'
-import { DayReductions } from './day-reductions.ts'
-import { createFaultLog } from './fault-log.ts'
-import { createOutcomes } from './outcomes.ts'
-import { EngineStats, type ModeStats, type SupplierStats } from './stats.ts'
 import type {
   Engine,
   EngineConfig,
@@ -23,9 +22,10 @@ import type {
   Pause,
   ResponseToRewrite,
   RewrittenResponse,
-  StandaloneEntry,
   StandaloneResult,
-} from './types.ts'
+} from '../types.ts'
+import { createAttribution } from './attribution.ts'
+import { createOutcomes } from './outcomes.ts'
 
 interface EngineDeps {
   learners: Learners
@@ -68,6 +68,9 @@ interface Bound {
 }
 
 const noHandlers: BidHandlers = { price: null }
+
+/** A response without this key contains no bid. Most bids have it near their beginning, so the search is short. */
+const priceKey = Buffer.from('"price"')
 
 export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEngine {
   const { now } = deps
@@ -143,8 +146,11 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
         const unreadable = inactiveSeats.size > 0
         slice = { done: true, value: { ...unmodified(body, 'malformed'), unreadable } }
       }
-      if (slice.done && slice.value.reason !== null)
-        target?.stats.countUnmodified(slice.value.reason)
+      if (slice.done && slice.value.reason !== null && target !== undefined) {
+        const { reason } = slice.value
+        target.stats.countUnmodified(reason)
+        if (reason === 'no_macro' && body.includes(priceKey)) target.stats.bidsWithoutMacro++
+      }
       return slice
     }
     return { next, return: () => slices.return() }
@@ -165,6 +171,18 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     deps.log.warn({ ssp }, 'a standalone call has bids without imp, their floor is 0; logged once')
   }
 
+  const internalError = (place: 'standalone' | 'agent', error: unknown, supplier: string) => {
+    fault(place, error, supplier)
+    return new Error(`the pricing of a call failed: ${place}`)
+  }
+  function* reported<T>(bids: Iterable<T>, place: 'standalone' | 'agent', supplier: string) {
+    try {
+      yield* bids
+    } catch (error) {
+      throw internalError(place, error, supplier)
+    }
+  }
+
   /** An exception in this function is a bug. The error that it throws quotes nothing of the body; the API responds with 500. */
   function priceStandalone(
     supplier: string,
@@ -172,24 +190,13 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     price: PriceBid,
     body: Buffer,
   ): StandaloneResult {
-    const internalError = (error: unknown) => {
-      fault('standalone', error, supplier)
-      return new Error('a standalone call failed')
-    }
-    function* reported(entries: Iterable<StandaloneEntry>) {
-      try {
-        yield* entries
-      } catch (error) {
-        throw internalError(error)
-      }
-    }
     try {
       const result = standalone(body, opd, config.rates, config.base, price)
       if (!result.ok) return result
       if (result.withoutImp) warnOfNoImp(supplier)
-      return { ...result, entries: reported(result.entries) }
+      return { ...result, entries: reported(result.entries, 'standalone', supplier) }
     } catch (error) {
-      throw internalError(error)
+      throw internalError('standalone', error, supplier)
     }
   }
 
@@ -223,6 +230,17 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       const { price } = handlersOf(target)
       if (price === null) return { ok: false, status: 403, faults: [] }
       return priceStandalone(supplier, target.integration.opd, price, body)
+    },
+    priceAgentCall(supplier, call) {
+      const target = bound.get(supplier)
+      if (target === undefined) return null
+      const { price, onBid } = handlersOf(target)
+      const { opd } = target.integration
+      if (price === null || onBid === undefined || opd === null || opd === 'invalid') return null
+      const { rates, base } = config
+      const bids = priceAgentBids(call, { opd, rates, base, price, onBid })
+      const modelVersion = `${opd.mode}-${deps.learners.version(opd.mode)}`
+      return { bids: reported(bids, 'agent', supplier), modelVersion }
     },
     rate,
     ...attribution,

@@ -1,10 +1,10 @@
 /** The outcomes of decisions: wins and losses are counted and logged, and train the model. */
 import type { DecisionSink, Learners, PricingLearner } from '../ports.ts'
-import { armRules } from '../pricing/arms.ts'
-import type { DayReductions } from './day-reductions.ts'
-import type { FaultPlace, ReportFault } from './fault-log.ts'
-import type { EngineStats } from './stats.ts'
-import type { DecisionRecord, Engine, WinMoney } from './types.ts'
+import type { DayReductions } from '../pricing/day-reductions.ts'
+import type { EngineStats } from '../pricing/stats.ts'
+import { armRules } from '../shared/arms.ts'
+import type { FaultPlace, ReportFault } from '../shared/fault-log.ts'
+import type { DecisionRecord, Engine, WinMoney } from '../types.ts'
 
 interface OutcomeDeps {
   learners: Learners

@@ -16,7 +16,7 @@ const windowsPerSlice = 4
 const stepsPerSlice = 5000
 const sliceMemory = 512 * 1024
 /** Bytes of what is made of one member, and of an element with an object of its own. */
-const bytesPerStep = 96
+const bytesPerStep = 48
 
 /** The right to use the long index. */
 export class LongTurn {

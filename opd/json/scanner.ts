@@ -106,7 +106,7 @@ interface Later {
 }
 
 /** What a reader adds to `steps` for an object that it makes. */
-export const objectSteps = 4
+export const objectSteps = 8
 
 /** Members with known keys that an object may have; those after them count as repeated. Real ones have at most 30. */
 const maxMembers = 1000

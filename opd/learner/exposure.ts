@@ -7,10 +7,11 @@
  *   in  sent  W(in), W(out), weight
  *   4   4     12, 12, 8 bits
  */
-import type { Guard } from '../pricing/arms.ts'
+
+import type { BidFacts, Decision } from '../learner-types.ts'
+import type { Guard } from '../shared/arms.ts'
 import { keyAt } from './curve/priors.ts'
 import { featureBytes, hashAt, moneyAt, supplierKey } from './features.ts'
-import type { BidFacts, Decision } from './types.ts'
 
 const version = 3
 /** `raised`: treated, with a raised theta. */

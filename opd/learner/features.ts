@@ -1,8 +1,8 @@
 /** The features of a bid as hashes of 24 bits, and the keys made of them. exposure.ts shows the layout of the bytes. */
 
-import { hashText, mix } from '../shared/hash.ts'
+import { hashText, mix } from '../base/hash.ts'
+import type { BidFacts } from '../learner-types.ts'
 import { keyAt } from './curve/priors.ts'
-import type { BidFacts } from './types.ts'
 
 const hashesAt = 11
 /** The number of hashes: of the keys from `supplier` to `domain`, in the order of `keyNames`. */
@@ -20,9 +20,9 @@ function put(bytes: Uint8Array, key: number, hash: number): void {
   bytes[at + 2] = hash
 }
 
-/** 0: the bid has no such key. */
-export function hashAt(bytes: Uint8Array, key: number): number {
-  const at = placeOf(key)
+/** 0: the bid has no such key. `from`: where its features begin. */
+export function hashAt(bytes: Uint8Array, key: number, from = 0): number {
+  const at = from + placeOf(key)
   return (bytes[at]! << 16) | (bytes[at + 1]! << 8) | bytes[at + 2]!
 }
 
@@ -56,6 +56,9 @@ export function setFloor(bytes: Uint8Array, { floor }: BidFacts): void {
   const step = floor > 0 ? Math.round(Math.log(floor) * 8) + 128 : 0
   bytes[floorAt] = floor > 0 && step < 1 ? 1 : step > 255 ? 255 : step
 }
+/** The floor that was written, within 7 %. */
+export const floorOf = (bytes: Uint8Array): number =>
+  bytes[floorAt] === 0 ? 0 : Math.exp((bytes[floorAt]! - 128) / 8)
 export const hasFloor = (bytes: Uint8Array): boolean => bytes[floorAt] !== 0
 
 const quarter = 4 * 3_600_000

@@ -1,11 +1,21 @@
 /** The learner: decisions, training, deltas, shared curves and snapshots. */
-import { drained } from '../shared/slices.ts'
+
+import { drained } from '../base/slices.ts'
+import type {
+  BidFacts,
+  BidFilter,
+  Decision,
+  LearnerOptions,
+  NodeLearner,
+  Policy,
+  RecentBid,
+} from '../learner-types.ts'
 import { SupplierStates } from './control/supplier-states.ts'
 import { Curve } from './curve/curve.ts'
-import { keyCount } from './curve/priors.ts'
+import { keyAt, keyCount } from './curve/priors.ts'
 import { Decider, sound } from './decide/decider.ts'
-import { isPrice, OwnDecision } from './exposure.ts'
-import { featureBytes, hasFloor, keysOf, writeFeatures } from './features.ts'
+import { Exposure, isPrice, OwnDecision, readExposure } from './exposure.ts'
+import { featureBytes, floorOf, hasFloor, hashAt, keysOf, writeFeatures } from './features.ts'
 import { joined } from './frame.ts'
 import { readFitted } from './refit/job.ts'
 import {
@@ -20,7 +30,6 @@ import {
 } from './snapshot.ts'
 import { DeltaSums } from './train/delta-sums.ts'
 import { Trainer } from './train/trainer.ts'
-import type { BidFacts, Decision, LearnerOptions, NodeLearner, Policy } from './types.ts'
 
 const none = new Uint8Array(0)
 /** Milliseconds between two shared curves, over which notices of other nodes are distributed. */
@@ -97,6 +106,33 @@ export class OnlineLearner implements NodeLearner {
     keysOf(bytes, this.trainer.now, this.keys)
     this.curve.load(this.keys, Math.log(inBa), hasFloor(bytes))
     return this.curve.wins(Math.min(price, inBa))
+  }
+
+  recentBids({ supplier, publisher, domain }: BidFilter, most: number): RecentBid[] {
+    const { trainer, curve, keys } = this
+    trainer.received.beforeUse()
+    const wanted = new Uint8Array(featureBytes)
+    const mode = 'revenue'
+    writeFeatures({ supplier, mode, inBa: 1, floor: 0, publisher, domain }, wanted)
+    const asked = [keyAt.supplier, keyAt.publisher, keyAt.domain]
+      .map((key) => ({ key, hash: hashAt(wanted, key) }))
+      .filter(({ hash }) => hash !== 0)
+    const accepts = (bytes: Uint8Array, from: number) =>
+      asked.every(({ key, hash }) => hashAt(bytes, key, from) === hash)
+    const seen = new Exposure()
+    return trainer.rows.newest(accepts, most).flatMap((features) => {
+      if (!readExposure(features, seen)) return []
+      const { inBa, lnIn } = seen
+      return {
+        inBa,
+        floor: floorOf(features),
+        chances(prices) {
+          keysOf(features, trainer.now, keys)
+          curve.load(keys, lnIn, hasFloor(features))
+          return prices.map((price) => curve.wins(Math.min(price, inBa)))
+        },
+      }
+    })
   }
 
   refitJob(now: number): Uint8Array | null {

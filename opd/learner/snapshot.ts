@@ -9,7 +9,7 @@
  *                     20       n            51 x n     n        n                    n         51 x n        n         4 x n
  */
 
-import { drained } from '../shared/slices.ts'
+import { drained } from '../base/slices.ts'
 import type { Saved, SupplierStates } from './control/supplier-states.ts'
 import { slotCount, type Weights } from './curve/weights.ts'
 import { featureBytes } from './features.ts'
@@ -25,6 +25,13 @@ export class DeltaError extends Error {
 }
 export class SnapshotError extends Error {
   override name = 'SnapshotError'
+  /** Whether another version wrote it: a first start after an upgrade meets such snapshots. */
+  readonly isOtherVersion: boolean
+
+  constructor(message: string, isOtherVersion = false) {
+    super(message)
+    this.isOtherVersion = isOtherVersion
+  }
 }
 
 const [deltaMagic, curveMagic, snapshotMagic] = [0x62774438, 0x62774332, 0x62775336]
@@ -176,10 +183,22 @@ interface Snapshot extends ReadCurve {
   rows: RowArrays
 }
 
+export const isOfOtherVersion = (error: unknown): boolean =>
+  error instanceof SnapshotError && error.isOtherVersion
+
+/** Whether the bytes begin with the magic number of another version: its last byte is the version. */
+export function beginsAsOtherVersion(magic: number, bytes: Uint8Array): boolean {
+  if (bytes.length < 4) return false
+  const first = viewOf(bytes).getUint32(0)
+  return first !== magic && first >>> 8 === magic >>> 8
+}
+
 /** Throws `SnapshotError` if it is damaged, or of another version. */
 export function readSnapshot(bytes: Uint8Array): Snapshot {
   const read = drained(readingWeights(snapshotMagic, bytes))
-  if (read === null) throw new SnapshotError('a snapshot is damaged, or of another version')
+  if (read === null && beginsAsOtherVersion(snapshotMagic, bytes))
+    throw new SnapshotError('a snapshot is of another version', true)
+  if (read === null) throw new SnapshotError('a snapshot is damaged')
   const { weights, tail } = read
   const view = viewOf(tail)
   const [text, count, received, fitted, rows] = [0, 4, 8, 12, 16].map((at) => view.getUint32(at))

@@ -1,7 +1,7 @@
 /** Decides whether OPD may price a bid, and if not, why. The reason is a value, never an exception (CONTRACT 4.3). */
 import type { OpdConfig } from '../config.ts'
-import type { BidFeatures, BidReason, EligibleBid } from '../pricing/types.ts'
 import { type Rates, rateOf } from '../shared/rates.ts'
+import type { BidFeatures, BidReason, EligibleBid } from '../shared/reasons.ts'
 import type { Bid } from './bid.ts'
 import { exclusionsOf } from './exclusions.ts'
 import type { DealFacts, ImpFacts, RequestFacts } from './facts.ts'

@@ -1,5 +1,5 @@
 /** Features of a bid for the model. Never a user, a device id or an address (CONTRACT 5). */
-import type { BidFeatures } from '../pricing/types.ts'
+import type { BidFeatures } from '../shared/reasons.ts'
 import type { Bid } from './bid.ts'
 import type { DealFacts, ImpFacts, RequestFacts, Size } from './facts.ts'
 

@@ -65,7 +65,7 @@ const rangeKeys = new KeyTable<Range>(
 )
 
 /** Each bid is compared with all ranges, so their number is bounded. */
-const maxRanges = 200
+export const maxRanges = 200
 
 const readRange: Read<DurationFloors> = (scan, floors) => {
   if (floors.ranges.length === maxRanges) return markAmbiguous(floors)

@@ -7,6 +7,7 @@ import {
   type Read,
   type Scanner,
 } from '../json/scanner.ts'
+import { shortId } from '../shared/short-id.ts'
 import {
   type Banner,
   DealFacts,
@@ -213,15 +214,10 @@ export function readRequestFacts(scan: Scanner): RequestFacts | null {
   return facts
 }
 
-/** Characters of an id that are kept. */
-const longestId = 64
 /** Longer requests are not read for their id alone: that takes a millisecond for 100 KiB. */
 const longestRead = 64 * 1024
 
-/** The id of a bid request for logs and spans. It names an auction, not a user. */
-export const shortId = (id: string): string => id.slice(0, longestId)
-
-/** The same, read from the request. Undefined: it has no id, cannot be read, or is too long. */
+/** The id of a bid request, cut by `shortId`. Undefined: it has no id, cannot be read, or is too long. */
 export function requestIdOf(request: Body): string | undefined {
   if (request.length > longestRead) return undefined
   const id = readRequest(request)?.id ?? ''

@@ -7,7 +7,6 @@ import {
   type Read,
   type Scanner,
 } from '../json/scanner.ts'
-import type { MacroSpan, Macros } from '../rewrite/macros.ts'
 import { type Bid, BidTerms, bidMembers } from './bid.ts'
 import { currencyOf } from './readers.ts'
 
@@ -15,6 +14,20 @@ import { currencyOf } from './readers.ts'
 export interface Span {
   start: number
   end: number
+}
+
+/** A string in the body: its bytes, quotes included. `end` is exclusive. */
+export interface MacroSpan extends Span {
+  /** Index of the first macro of the body at or after the start of the string. */
+  first: number
+}
+
+/** Finds the OPD macros in the strings of a body. */
+export interface MacroFinder {
+  /** A string of the body. It is called with the strings in their order in the body. */
+  span(start: number, end: number): MacroSpan
+  /** Whether the string contains `svc_opd=${SVC_OPD_CONTEXT}`. null: it is long and has escapes, and is searched later. */
+  hasContext(span: MacroSpan): boolean | null
 }
 
 /** One bid. A macro field is null if it is not a string (`adm` may be an object), or if no bid is priced. */
@@ -93,10 +106,10 @@ export class ResponseSpans {
   /** Number of bids, of any type. Beyond `maxBids` no bid is read, and beyond `maxSeats` no seat. */
   bids = 0
   seatCount = 0
-  readonly macros: Macros | null
+  readonly macros: MacroFinder | null
 
   /** Without `macros`, `hasMacro` of every bid is false. */
-  constructor(isObject: boolean, macros: Macros | null) {
+  constructor(isObject: boolean, macros: MacroFinder | null) {
     this.isWellFormed = isObject
     this.macros = macros
   }
@@ -211,7 +224,7 @@ const responseKeys = new KeyTable<ResponseSpans>(
  * A response that is not an object has no bids. The scanner of a long document leaves its seats and bids to `readLists`; the
  * result is right after that, unless it is `tooLarge`.
  */
-export function readBidResponse(scan: Scanner, macros: Macros | null): ResponseSpans {
+export function readBidResponse(scan: Scanner, macros: MacroFinder | null): ResponseSpans {
   const response = new ResponseSpans(scan.isObject, macros)
   scan.object(responseKeys, response)
   return response

@@ -12,7 +12,7 @@ import {
   plain,
   shortMicros,
   times,
-} from '../shared/decimal.ts'
+} from '../base/decimal.ts'
 
 /** The amounts of one bid, before a factor is chosen. */
 export interface Amounts {

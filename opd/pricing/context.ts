@@ -11,7 +11,7 @@
  */
 import { randomFillSync } from 'node:crypto'
 import type { ContextKey } from '../config.ts'
-import type { ContextState, DecisionRecord } from '../engine/types.ts'
+import type { ContextState, DecisionRecord } from '../types.ts'
 import {
   maxRecordBytes,
   type RecordForm,

@@ -1,10 +1,11 @@
 /** The line of the decision log for one decision. */
-import type { DecisionRecord } from '../engine/types.ts'
+
 import type { Decision } from '../learner.ts'
-import { shortId } from '../openrtb/request.ts'
 import type { DecisionEntry } from '../ports.ts'
+import type { EligibleBid } from '../shared/reasons.ts'
+import { shortId } from '../shared/short-id.ts'
+import type { DecisionRecord } from '../types.ts'
 import { hashName } from './pseudonyms.ts'
-import type { EligibleBid } from './types.ts'
 
 /** `inBa` and `out` are CPM in the currency of the bid, of which there are `rate` for one unit of the base currency. */
 export function entryOf(

@@ -1,9 +1,8 @@
 /** Prices one eligible bid: arm ▸ learner ▸ out_ba ▸ context ▸ bid log (CONTRACT 4.3-4.5, 5). */
+
+import { plain } from '../base/decimal.ts'
+import { unitHash } from '../base/hash.ts'
 import type { Integration, OpdConfig } from '../config.ts'
-import type { DayReductions } from '../engine/day-reductions.ts'
-import type { ReportFault } from '../engine/fault-log.ts'
-import type { ModeStats } from '../engine/stats.ts'
-import type { DecisionRecord } from '../engine/types.ts'
 import type { Decision, Policy } from '../learner.ts'
 import type {
   BidLog,
@@ -13,16 +12,18 @@ import type {
   PricingLearner,
   SharedBidLog,
 } from '../ports.ts'
-import { plain } from '../shared/decimal.ts'
-import { unitHash } from '../shared/hash.ts'
+import { type Arm, armRules } from '../shared/arms.ts'
+import type { ReportFault } from '../shared/fault-log.ts'
+import type { EligibleBid, PriceBid, PricedBid } from '../shared/reasons.ts'
+import type { DecisionRecord } from '../types.ts'
 import { type Amounts, amounts, applyFactor, keptShareOf } from './amounts.ts'
-import { type Arm, armRules } from './arms.ts'
 import type { ContextCodec } from './context.ts'
+import type { DayReductions } from './day-reductions.ts'
 import { entryOf } from './entry.ts'
 import type { ExposureSampler } from './exposures.ts'
 import type { WrittenRecord } from './record.ts'
+import type { ModeStats } from './stats.ts'
 import { SharedTerms } from './terms.ts'
-import type { EligibleBid, PriceBid, PricedBid } from './types.ts'
 
 /** Shared by all integrations. Codec, seed and salt change with the keys. */
 interface PricingDeps {

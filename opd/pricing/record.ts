@@ -10,9 +10,9 @@
  * Records written before price_dsp or the seat existed do not have its flag.
  */
 
-import type { DecisionRecord } from '../engine/types.ts'
-import { plain } from '../shared/decimal.ts'
-import { type Arm, armAt, arms, guards, type Mode } from './arms.ts'
+import { plain } from '../base/decimal.ts'
+import { type Arm, armAt, arms, guards, type Mode } from '../shared/arms.ts'
+import type { DecisionRecord } from '../types.ts'
 import { maxDomainBytes, maxPublisherBytes, maxSeatBytes } from './pseudonyms.ts'
 
 /** Upper bound of the length of a record without its features: 428 bytes. */

@@ -16,7 +16,7 @@ import {
   timingSafeEqual,
 } from 'node:crypto'
 import { endianness } from 'node:os'
-import { writeLatin1, writeUtf8 } from '../shared/utf8.ts'
+import { writeLatin1, writeUtf8 } from '../base/utf8.ts'
 import type { WrittenRecord } from './record.ts'
 
 export const nonceBytes = 12

@@ -1,7 +1,7 @@
 /** Facts and names that consecutive bids of one integration share. They are made once for bids with equal features. */
 import type { BidFacts } from '../learner.ts'
+import type { BidFeatures, EligibleBid } from '../shared/reasons.ts'
 import { maxDomainBytes, maxPublisherBytes, maxSeatBytes, truncateWithHash } from './pseudonyms.ts'
-import type { BidFeatures, EligibleBid } from './types.ts'
 
 /** All facts have the same fields, absent ones included, so that V8 reads objects of one shape. */
 const factsOf = (supplier: string, mode: BidFacts['mode'], features: BidFeatures): BidFacts => ({

@@ -1,6 +1,6 @@
 /** Parses and validates one line of a decision log. */
-import { type Arm, armAt, type Mode } from '../pricing/arms.ts'
-import type { BidFeatures } from '../pricing/types.ts'
+import { type Arm, armAt, type Mode } from '../shared/arms.ts'
+import type { BidFeatures } from '../shared/reasons.ts'
 
 export interface DecisionLine {
   kind: 'decision'

@@ -1,5 +1,5 @@
 /** Evaluates a policy on a recorded decision log. Feed it lines in time order. Pure, and bounded in memory. */
-import { armRules } from '../pricing/arms.ts'
+import { armRules } from '../shared/arms.ts'
 import { ReplaySums, type Row } from './estimates.ts'
 import type { DecisionLine, LogLine, WinLine, WithdrawnLine } from './line.ts'
 import { isRandomized } from './match.ts'

@@ -2,6 +2,8 @@
  * Runs a learner over a decision log in time order. It decides each logged bid before it learns the outcome, which is the
  * outcome at the logged price.
  */
+
+import { mulberry32 } from '../base/random.ts'
 import {
   createLearner,
   type Decision,
@@ -9,8 +11,7 @@ import {
   type LearnerOptions,
   type Policy,
 } from '../learner.ts'
-import type { Mode } from '../pricing/arms.ts'
-import { mulberry32 } from '../shared/random.ts'
+import type { Mode } from '../shared/arms.ts'
 import type { Row } from './estimates.ts'
 import type { DecisionLine } from './line.ts'
 import { match, reach } from './match.ts'

@@ -4,7 +4,8 @@
  */
 import { literalNumber } from '../json/document-index.ts'
 import type { Scanner } from '../json/scanner.ts'
-import type { PricedBid } from '../pricing/types.ts'
+import type { MacroFinder, MacroSpan } from '../openrtb/response.ts'
+import type { PricedBid } from '../shared/reasons.ts'
 import type { Splices } from './splice.ts'
 
 const prefix = '${SVC_OPD_'
@@ -26,14 +27,6 @@ const macros: readonly Macro[] = [
 
 /** SERVICE 4.8 rule 1: a bid is processed only if this precedes a context macro. */
 const parameter = 'svc_opd='
-
-/** A string in the body: its bytes, quotes included. `end` is exclusive. */
-export interface MacroSpan {
-  start: number
-  end: number
-  /** Index of the first macro of the body at or after the start of the string. */
-  first: number
-}
 
 /** The macros by their numbers as literals. */
 const macroOf: (Macro | null)[] = [null]
@@ -92,7 +85,7 @@ function slashesBefore(text: string, from: number, to: number): number {
 }
 
 /** The macros of a body, found in one pass. */
-export class Macros {
+export class Macros implements MacroFinder {
   private readonly text: string
   /** Offset of each macro, and after the last one the length of the body. */
   private readonly offsets: number[]
@@ -111,14 +104,12 @@ export class Macros {
     this.numbers = numbers
   }
 
-  /** A string of the body. Call it with the strings in their order in the body. */
   span(start: number, end: number): MacroSpan {
     const { offsets } = this
     while (offsets[this.next]! < start) this.next++
     return { start, end, first: this.next }
   }
 
-  /** Whether the string contains `svc_opd=${SVC_OPD_CONTEXT}`. null: it is long and has escapes; `searchContext` finds out. */
   hasContext({ start, end, first }: MacroSpan): boolean | null {
     const { text, offsets, numbers } = this
     for (let n = first; offsets[n]! < end; n++) {

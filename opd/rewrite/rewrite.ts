@@ -3,7 +3,6 @@
  * changes, it returns the Buffer that it was given.
  */
 import type { Integration, OpdConfig } from '../config.ts'
-import type { Pause, ResponseToRewrite, RewrittenResponse } from '../engine/types.ts'
 import { LongDocument, LongTurn } from '../json/long-document.ts'
 import { type Body, createScanner, type Scanner, shortDocument } from '../json/scanner.ts'
 import { checkEligibility, type Rules } from '../openrtb/eligibility.ts'
@@ -11,15 +10,17 @@ import type { RequestFacts } from '../openrtb/facts.ts'
 import { readRequest, readRequestFacts } from '../openrtb/request.ts'
 import {
   type BidSpans,
+  type MacroSpan,
   type ResponseSpans,
   readBidResponse,
   type SeatSpans,
   type Span,
 } from '../openrtb/response.ts'
-import type { BidReason, PriceBid, PricedBid, ResponseReason } from '../pricing/types.ts'
 import type { Rates } from '../shared/rates.ts'
+import type { BidReason, PriceBid, PricedBid, ResponseReason } from '../shared/reasons.ts'
 import { unlimitedMemory, type WorkMemory } from '../shared/work-memory.ts'
-import { type MacroSpan, Macros } from './macros.ts'
+import type { Pause, ResponseToRewrite, RewrittenResponse } from '../types.ts'
+import { Macros } from './macros.ts'
 import { removeSeats } from './seats.ts'
 import { type SplicedBody, Splices } from './splice.ts'
 

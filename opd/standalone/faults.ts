@@ -1,6 +1,6 @@
 /** Validates a standalone call: every fault with its JSON pointer (RFC 6901). */
 import type { OpdConfig } from '../config.ts'
-import type { Fault } from '../engine/types.ts'
+import type { Fault } from '../types.ts'
 import { type PriceField, type StandaloneBid, type StandaloneCall, wrong } from './call.ts'
 
 /** Bounds the length of the response. */

@@ -3,11 +3,11 @@
  * proxy. Every bid gets an entry with a context, in the order of the call.
  */
 import type { Integration } from '../config.ts'
-import type { Fault, StandaloneEntry, StandaloneResult } from '../engine/types.ts'
 import { createScanner } from '../json/scanner.ts'
 import { checkEligibility, ineligibleBid, type Rules } from '../openrtb/eligibility.ts'
-import type { EligibleBid, PriceBid } from '../pricing/types.ts'
 import type { Rates } from '../shared/rates.ts'
+import type { EligibleBid, PriceBid } from '../shared/reasons.ts'
+import type { Fault, StandaloneEntry, StandaloneResult } from '../types.ts'
 import { readCall, type StandaloneBid, type StandaloneCall } from './call.ts'
 import { faultsOf } from './faults.ts'
 

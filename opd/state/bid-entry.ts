@@ -5,10 +5,10 @@
  *   1          2              2
  */
 import { hash } from 'node:crypto'
-import type { DecisionRecord } from '../engine/types.ts'
+import { writeLatin1, writeUtf8 } from '../base/utf8.ts'
 import type { BidLog } from '../ports.ts'
 import { maxRecordBytes, readRecord, type WrittenRecord, writeRecord } from '../pricing/record.ts'
-import { writeLatin1, writeUtf8 } from '../shared/utf8.ts'
+import type { DecisionRecord } from '../types.ts'
 
 export const entryHeadBytes = 1 + 2 + 2
 const longestBidId = 512

@@ -9,10 +9,11 @@
  * hundreds of milliseconds of marking. A position is `slab number * slab size + offset`, so that a link to an evicted slab
  * is recognized by its number.
  */
-import type { DecisionRecord } from '../engine/types.ts'
+
+import { hashText } from '../base/hash.ts'
 import type { BidLog } from '../ports.ts'
 import { readRecord, type WrittenRecord } from '../pricing/record.ts'
-import { hashText } from '../shared/hash.ts'
+import type { DecisionRecord } from '../types.ts'
 import {
   endOf,
   entryHeadBytes,
@@ -172,10 +173,58 @@ export function createBidLog(options: BidLogOptions) {
     return found
   }
 
+  /** Where the entries of a slab begin, in the order in which they were written. */
+  function entriesOf({ bytes, entries }: Slab): number[] {
+    const starts: number[] = []
+    for (let start = 0; starts.length < entries; start = endOf(bytes, start + linkBytes))
+      starts.push(start)
+    return starts
+  }
+
+  /**
+   * The decisions since `since`, newest slab first, in batches of `size`. Decisions that are written or evicted meanwhile
+   * are left out.
+   */
+  function* batches(since: number, size: number): Generator<DecisionRecord[]> {
+    for (const number of [...slabs.keys()].reverse()) {
+      const slab = slabs.get(number)
+      if (slab === undefined || slab.newest < since) continue
+      const starts = entriesOf(slab)
+      while (starts.length > 0 && slabs.get(number) === slab) {
+        const batch: DecisionRecord[] = []
+        for (const start of starts.splice(-size).reverse()) {
+          const entry = start + linkBytes
+          const [key, from] = [keyAt(slab.bytes, entry), recordAt(slab.bytes, entry)]
+          const id = slab.bytes.toString('latin1', start + headBytes, key)
+          const bidId = slab.bytes.toString('utf8', key, from)
+          const record = readRecord(slab.bytes, from, endOf(slab.bytes, entry), id, bidId)
+          if (record !== null && record.at >= since) batch.push(record)
+        }
+        if (batch.length > 0) yield batch
+      }
+    }
+  }
+
+  /** The entries of each slab that can still be found, oldest slab first, as `append` takes them. */
+  function* parts(): Generator<Buffer> {
+    const earliest = now() - ttl
+    for (const number of [...slabs.keys()]) {
+      const slab = slabs.get(number)
+      if (slab === undefined || slab.newest < earliest) continue
+      const entries = entriesOf(slab)
+        .map((start) => start + linkBytes)
+        .filter((entry) => timeOf(slab.bytes, entry) >= earliest)
+        .map((entry) => slab.bytes.subarray(entry, endOf(slab.bytes, entry)))
+      if (entries.length > 0) yield Buffer.concat(entries)
+    }
+  }
+
   return {
     put,
     append,
     find,
+    batches,
+    parts,
     stats,
     /** Changes `ttl` after a reload. */
     retain(next: number) {

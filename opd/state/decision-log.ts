@@ -5,10 +5,10 @@
 
 import { type FileHandle, open, rename, unlink } from 'node:fs/promises'
 import * as z from 'zod'
+import type { Log } from '../base/log.ts'
+import { shareRun } from '../base/one-at-a-time.ts'
+import { size } from '../base/units.ts'
 import type { DecisionEntry, DecisionSink, WinEntry } from '../ports.ts'
-import type { Log } from '../shared/log.ts'
-import { shareRun } from '../shared/one-at-a-time.ts'
-import { size } from '../shared/units.ts'
 
 export const decisionLogSchema = z.strictObject({
   path: z.string().min(1).describe('File of the decision log, NDJSON.'),

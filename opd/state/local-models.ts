@@ -2,7 +2,7 @@
  * The stream of model deltas between the processes of one node, in the memory of the first: what redis-models.ts does in
  * Redis. A process that starts takes the present model of the first.
  */
-import { type Mode, modes } from '../pricing/arms.ts'
+import { type Mode, modes } from '../shared/arms.ts'
 import type { ModelBus, SharedModelHead } from './shared-model.ts'
 
 /** Deltas kept for a process that lags. */

@@ -2,7 +2,14 @@
  * The learner that the engine uses. It stays the same object when operators roll the model back or freeze it. A supplier
  * that was reset gets a new name in the model. Exposures from before a roll-back are not used for training after it.
  */
-import type { BidFacts, Decision, NodeLearner, Policy } from '../learner/types.ts'
+import type {
+  BidFacts,
+  BidFilter,
+  Decision,
+  NodeLearner,
+  Policy,
+  RecentBid,
+} from '../learner-types.ts'
 import type { PricingLearner } from '../ports.ts'
 
 /** Prefix of features of every epoch but the first: this byte, and four bytes of the epoch. No version of a learner uses the byte. */
@@ -67,7 +74,7 @@ export class ManagedLearner implements PricingLearner {
   }
 
   /** The facts with the name that the model knows the supplier by. */
-  private named(facts: BidFacts): BidFacts {
+  private named<F extends { supplier: string }>(facts: F): F {
     const supplier = this.aliases.size === 0 ? undefined : this.aliases.get(facts.supplier)
     return supplier === undefined ? facts : { ...facts, supplier }
   }
@@ -84,6 +91,10 @@ export class ManagedLearner implements PricingLearner {
 
   winChance(facts: BidFacts, price: number): number {
     return this.inner.chance(this.named(facts), price)
+  }
+
+  recentBids(filter: BidFilter, most: number): RecentBid[] {
+    return this.inner.recentBids(this.named(filter), most)
   }
 
   expose(decision: Decision, sentPrice: number, now: number): Uint8Array {

@@ -1,5 +1,5 @@
 /** The operators' commands for the models: rows of the store that every node executes (CONTRACT 8 and 13). */
-import type { Mode } from '../pricing/arms.ts'
+import type { Mode } from '../shared/arms.ts'
 
 export interface ModelControl {
   /** Models decide and do not learn. */

@@ -6,10 +6,11 @@
 
 import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Log } from '../base/log.ts'
 import { OnlineLearner } from '../learner/learner.ts'
-import type { LearnerOptions, NodeLearner } from '../learner/types.ts'
-import { type Mode, modes } from '../pricing/arms.ts'
-import type { Log } from '../shared/log.ts'
+import { isOfOtherVersion } from '../learner/snapshot.ts'
+import type { LearnerOptions, NodeLearner } from '../learner-types.ts'
+import { type Mode, modes } from '../shared/arms.ts'
 import { initialControl, type ModelControl, type ModelControlSource } from './model-control.ts'
 import { ModelStore } from './model-store.ts'
 import { Refitter } from './refitter.ts'
@@ -76,8 +77,15 @@ export function createModelManager(options: ModelManagerOptions) {
     try {
       if (base !== null) return models.startEpoch(mode, epoch, base)
     } catch (error) {
-      models.counts.refused++
-      log.error({ mode, epoch, err: (error as Error).message }, 'the stored model was refused')
+      if (isOfOtherVersion(error))
+        log.info(
+          { mode, epoch },
+          'the stored model is of another version: the epoch starts without it',
+        )
+      else {
+        models.counts.refused++
+        log.error({ mode, epoch, err: (error as Error).message }, 'the stored model was refused')
+      }
     }
     models.startEpoch(mode, epoch, await models.packed(mode))
   }

@@ -4,11 +4,12 @@ import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { readdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { NodeLearner } from '../learner/types.ts'
+import type { Log } from '../base/log.ts'
+import { inSlices } from '../base/slices.ts'
+import { isOfOtherVersion } from '../learner/snapshot.ts'
 import { isRefit } from '../learner.ts'
-import { type Mode, modes } from '../pricing/arms.ts'
-import type { Log } from '../shared/log.ts'
-import { inSlices } from '../shared/slices.ts'
+import type { NodeLearner } from '../learner-types.ts'
+import { type Mode, modes } from '../shared/arms.ts'
 import { decodeEnvelope, type Envelope, encodeEnvelope, VersionVector } from './envelope.ts'
 import { ManagedLearner } from './managed-learner.ts'
 import {
@@ -81,15 +82,25 @@ export class ModelStore {
   private restored(mode: Mode): ModelState {
     const { dir, log, create, clean } = this.options
     const list = snapshots(dir === null ? [] : readdirSync(dir), mode)
+    let ofOtherVersions = 0
+    const logOtherVersions = (next: string) => {
+      if (ofOtherVersions > 0)
+        log.info({ mode, snapshots: ofOtherVersions }, `snapshots of another version: ${next}`)
+    }
     for (const [place, { file, version, at }] of list.entries()) {
       try {
         const { meta, unsent, learned } = unpack(readFileSync(join(dir!, file)))
         // After a crash, wins of pending exposures may be lost: the model would learn them as losses.
         const learner = new ManagedLearner(create(learned, clean && place === 0), meta.epoch)
         const outbox = unsent.flatMap((bytes) => decodeEnvelope(Buffer.from(bytes)) ?? [])
+        logOtherVersions('an older snapshot of this version is restored')
         log.info({ mode, file }, 'model restored')
         return { ...fresh(learner, meta), outbox, version, at }
       } catch (error) {
+        if (isOfOtherVersion(error)) {
+          ofOtherVersions++
+          continue
+        }
         this.counts.refused++
         log.error(
           { mode, file, err: (error as Error).message },
@@ -97,6 +108,7 @@ export class ModelStore {
         )
       }
     }
+    logOtherVersions('the model starts without them')
     const meta = { epoch: 0, seen: [], place: '0' }
     return fresh(new ManagedLearner(create(), meta.epoch), meta)
   }

@@ -1,7 +1,7 @@
 /** Connects to one Redis, to the master that Sentinels name, or to a Cluster. All have the commands of a client. */
 import type { EventEmitter } from 'node:events'
 import { createClient, createCluster, createSentinel } from '@redis/client'
-import { redisAddress } from '../shared/redis-address.ts'
+import { redisAddress } from '../base/redis-address.ts'
 
 type Client = ReturnType<typeof createClient>
 /** What a client, a Cluster and a Sentinel have in common, as far as it is used. */

@@ -3,7 +3,7 @@
  * was rolled back or frozen meanwhile, the result is ignored.
  */
 import { Worker } from 'node:worker_threads'
-import type { Log } from '../shared/log.ts'
+import type { Log } from '../base/log.ts'
 import type { ManagedLearner } from './managed-learner.ts'
 import type { RefitResponse } from './refit-worker.ts'
 

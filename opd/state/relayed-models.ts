@@ -3,8 +3,9 @@
  * first (local-models.ts), and the first relays between that and the store of all nodes (Redis). While that is away, the first
  * leads the processes of this node.
  */
-import { type Mode, modes } from '../pricing/arms.ts'
-import { oneAtATime } from '../shared/one-at-a-time.ts'
+
+import { oneAtATime } from '../base/one-at-a-time.ts'
+import { type Mode, modes } from '../shared/arms.ts'
 import type { ModelBus, SharedModelHead } from './shared-model.ts'
 
 /** Deltas that wait for the store. Beyond it the oldest is dropped: the other nodes take the shared model instead. */

@@ -5,9 +5,9 @@
  */
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
+import { inSlices } from '../base/slices.ts'
 import { isRefit } from '../learner.ts'
-import type { Mode } from '../pricing/arms.ts'
-import { inSlices } from '../shared/slices.ts'
+import type { Mode } from '../shared/arms.ts'
 import { type Envelope, VersionVector } from './envelope.ts'
 import type { SharedModelHead, SharingDeps } from './shared-model.ts'
 import { compress, maxBytes } from './snapshots.ts'

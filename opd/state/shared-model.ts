@@ -3,8 +3,10 @@
  * version vector of the deltas in it. The next node that leads takes this model, and merges the deltas after it. A node that joins
  * starts with it.
  */
-import type { Mode } from '../pricing/arms.ts'
-import type { Log } from '../shared/log.ts'
+
+import type { Log } from '../base/log.ts'
+import { isOfOtherVersion } from '../learner/snapshot.ts'
+import type { Mode } from '../shared/arms.ts'
 import type { VersionVectorRows } from './envelope.ts'
 import type { ModelStore } from './model-store.ts'
 
@@ -107,7 +109,10 @@ export class SharedModel {
       if (!models.adopt(mode, bytes)) return false
     } catch (error) {
       counts.refused++
-      log.error({ mode, err: (error as Error).message }, 'the shared model was refused')
+      // As during an upgrade.
+      if (isOfOtherVersion(error))
+        log.info({ mode }, 'the shared model is of another version, this node has its own')
+      else log.error({ mode, err: (error as Error).message }, 'the shared model was refused')
       // Until there is another one.
       this.head = null
       return false

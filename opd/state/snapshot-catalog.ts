@@ -2,7 +2,7 @@
 import { readdir, readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createLearner } from '../learner.ts'
-import { type Mode, modes } from '../pricing/arms.ts'
+import { type Mode, modes } from '../shared/arms.ts'
 import { snapshots, unpack } from './snapshots.ts'
 
 export interface SnapshotRow {

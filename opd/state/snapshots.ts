@@ -8,7 +8,8 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { createGzip, gunzipSync } from 'node:zlib'
-import type { Mode } from '../pricing/arms.ts'
+import { beginsAsOtherVersion, SnapshotError } from '../learner/snapshot.ts'
+import type { Mode } from '../shared/arms.ts'
 import type { VersionVectorRows } from './envelope.ts'
 
 export interface SnapshotMeta {
@@ -91,11 +92,13 @@ export async function pack(
 export const compress = (pieces: readonly Uint8Array[]): Promise<Buffer> =>
   buffer(Readable.from(pieces, { objectMode: false }).pipe(createGzip({ level: 1 })))
 
-/** Throws if the bytes are damaged. The learner validates its own part. */
+/** Throws if the bytes are damaged or of another version. The learner validates its own part. */
 export function unpack(packed: Uint8Array): SnapshotHead & { learned: Uint8Array } {
   const whole = gunzipSync(packed, { maxOutputLength: maxBytes })
+  if (beginsAsOtherVersion(magic, whole))
+    throw new SnapshotError('a snapshot is of another version', true)
   if (whole.length < headBytes || whole.readUInt32BE(0) !== magic)
-    throw new Error('not a snapshot of this version')
+    throw new SnapshotError('not a snapshot')
   let at = headBytes + whole.readUInt32BE(4)
   const { unsent: lengths, ...meta } = JSON.parse(
     whole.toString('utf8', headBytes, at),

@@ -3,13 +3,14 @@
  * shared bucket by its demand, so that the split of the load does not matter. While the shared bucket cannot be
  * reached, each node has its last share of the demand.
  */
+
+import { TokenBucket } from '../../opd/base/token-bucket.ts'
 import {
   demandMemory,
   type SharedTokens,
   type TokenGrant,
   type TokenRequest,
 } from '../../opd/ports.ts'
-import { TokenBucket } from '../../opd/shared/token-bucket.ts'
 
 /** The state of a supplier at this node's location, from the directory. */
 export interface Allotment {

@@ -1,6 +1,6 @@
 /** Which callers may send bid requests to a supplier, and which peers are trusted proxies. */
-import { type AddressCheck, addressRanges, clientAddress } from '../../opd/shared/client-address.ts'
-import { header } from '../exchange/headers.ts'
+import { type AddressCheck, addressRanges, clientAddress } from '../../opd/base/client-address.ts'
+import { header } from '../wire/headers.ts'
 
 const maxCached = 4096
 

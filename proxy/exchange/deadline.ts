@@ -1,7 +1,7 @@
 /** The time by which a bid request has its response: the route's timeout, or `tmax - tmaxMargin` if that is less (CONTRACT 3). */
 import { findTmax } from '../../opd/openrtb/tmax.ts'
-import type { Body } from '../listen/types.ts'
 import type { Supplier } from '../supplier.ts'
+import type { Body } from '../types.ts'
 import { DeadlineWheel, WheelEntry } from './deadline-wheel.ts'
 
 const wheel = new DeadlineWheel()

@@ -1,8 +1,8 @@
 /** Content encodings of requests and responses. Decoding is bounded; a body that cannot be decoded is forwarded (CONTRACT 4). */
 import { promisify } from 'node:util'
 import * as zlib from 'node:zlib'
-import type { BidHead } from '../listen/types.ts'
-import { header } from './headers.ts'
+import type { BidHead } from '../types.ts'
+import { header } from '../wire/headers.ts'
 
 export type Encoding = 'identity' | 'gzip' | 'deflate' | 'deflate-raw' | 'br'
 

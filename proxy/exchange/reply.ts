@@ -1,7 +1,7 @@
 /** The response to the caller: a no-bid of bidweir, or the supplier's response (CONTRACT 3, 4.6). */
-import type { Reply, ResponseHead } from '../listen/types.ts'
+import type { Reply, ResponseHead } from '../types.ts'
+import { framing, ofChangedBody, ofDecodedBody, towardsCaller } from '../wire/headers.ts'
 import { OutgoingResponse } from '../wire/outgoing-heads.ts'
-import { framing, ofChangedBody, ofDecodedBody, towardsCaller } from './headers.ts'
 
 /** Why bidweir sends a no-bid of its own. */
 export type NoBid = 'inactive' | 'qps' | 'unreadable' | 'overload' | 'timeout' | 'upstream_error'

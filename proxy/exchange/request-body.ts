@@ -1,5 +1,5 @@
 /** The body of one bid request: as received, for the supplier, and decoded, for OPD. */
-import { type Body, bytesOf, type Inbound } from '../listen/types.ts'
+import { type Body, bytesOf, type Inbound } from '../types.ts'
 import type { BodyBuffer } from './body-buffer.ts'
 import { requestEncoding } from './encoding.ts'
 import type { RequestDecoder } from './request-decoder.ts'

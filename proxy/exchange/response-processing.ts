@@ -1,10 +1,12 @@
 /** The phase `price`: whether OPD may read a response, and what is done with it: decode, rewrite, encode again (CONTRACT 4). */
-import type { Engine, Pause, RequestSource, RewrittenResponse } from '../../opd/engine/types.ts'
+
 import { shortDocument } from '../../opd/json/scanner.ts'
-import type { HeadReason } from '../../opd/pricing/types.ts'
+import type { HeadReason } from '../../opd/shared/reasons.ts'
+import type { Engine, Pause, RequestSource, RewrittenResponse } from '../../opd/types.ts'
 import type { Admission } from '../admission/overload.ts'
-import type { ResponseHead } from '../listen/types.ts'
 import type { Supplier } from '../supplier.ts'
+import type { ResponseHead } from '../types.ts'
+import { header } from '../wire/headers.ts'
 import type { BodyBuffer } from './body-buffer.ts'
 import {
   type Decoded,
@@ -14,7 +16,6 @@ import {
   type Encoding,
   encode,
 } from './encoding.ts'
-import { header } from './headers.ts'
 import { type LongResponses, ResponseMemory, responseShare } from './long-responses.ts'
 import type { ResponseBody } from './reply.ts'
 

@@ -1,10 +1,11 @@
 /** One bid request at an endpoint of its supplier. Its result counts when the endpoints of later requests are chosen. */
-import type { Body, Inbound, ResponseSink, UpstreamRequest } from '../listen/types.ts'
+
 import type { Supplier } from '../supplier.ts'
+import type { Body, Inbound, ResponseSink, UpstreamRequest } from '../types.ts'
 import type { Failure } from '../upstream/endpoint-log.ts'
 import type { Endpoint } from '../upstream/endpoints.ts'
+import { header, towardsSupplier } from '../wire/headers.ts'
 import { OutgoingRequest } from '../wire/outgoing-heads.ts'
-import { header, towardsSupplier } from './headers.ts'
 
 export interface AttemptContext {
   via: string | null

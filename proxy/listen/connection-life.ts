@@ -1,7 +1,7 @@
 /** When a caller's connection ends: after its maximum age, or in a drain. Both lanes use it. */
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import { connectionOf, newestResponse } from '../../opd/shared/pipelining.ts'
+import { connectionOf, newestResponse } from '../../opd/base/pipelining.ts'
 
 export interface ConnectionLife {
   /** `performance.now()` after which the next response is the last one. */

@@ -1,22 +1,22 @@
 /**
- * A caller's connection on the fast lane: a raw socket that serves one bid request after another. A connection whose next
+ * A caller's connection on the fast lane: a socket, plain or TLS, that serves one bid request after another. A connection whose next
  * request is not certainly a well-formed bid request is passed, with the bytes of that request, to the general lane, and
  * stays there.
  *
  *   head ──▶ body ──▶ responding ──▶ head …         responded before the body was complete: the rest is discarded
  */
 import type { Socket } from 'node:net'
-import { plainAddress } from '../../opd/shared/client-address.ts'
+import { plainAddress } from '../../opd/base/client-address.ts'
 import type { Exchange } from '../exchange/exchange.ts'
 import { problem } from '../problem.ts'
+import type { Inbound } from '../types.ts'
 import { closingResponse } from '../wire/fields.ts'
 import { HeadTemplates } from '../wire/head-templates.ts'
 import { type RequestHead, readRequestHead, setLength } from '../wire/request-head.ts'
-import { SocketReads } from '../wire/socket-reads.ts'
+import { isTls, SocketReads } from '../wire/socket-reads.ts'
 import { singleWrite } from '../wire/write-message.ts'
 import type { ConnectionLife } from './connection-life.ts'
 import { FastReply, type ReplyLane } from './fast-reply.ts'
-import type { Inbound } from './types.ts'
 
 export interface FastLane extends ReplyLane {
   /** The exchange of this request. Null: the request belongs to the general lane, and nothing was sent or counted. */
@@ -52,7 +52,7 @@ export class FastConnection extends FastReply implements Inbound {
   protected override readonly lane: FastLane
   private readonly onRemoved: (connection: FastConnection) => void
   readonly remote: string
-  readonly secure = false
+  readonly secure: boolean
   readonly reply = this
   head: RequestHead = noHead
   arrived = 0
@@ -76,6 +76,7 @@ export class FastConnection extends FastReply implements Inbound {
     super(socket, life, lane)
     this.lane = lane
     this.onRemoved = onRemoved
+    this.secure = isTls(socket)
     this.remote = plainAddress(socket.remoteAddress ?? '')
     this.reads = new SocketReads(socket, this.onRead)
     // A caller that ends its side has left, as in node:http.
@@ -211,7 +212,8 @@ export class FastConnection extends FastReply implements Inbound {
     else if (this.state === 'responding') this.next(now)
   }
 
-  private closeSoon(): void {
+  /** Closes the connection once everything is written. Over TLS the caller is notified, so that it knows that nothing is missing. */
+  closeSoon(): void {
     this.state = 'closed'
     this.since = performance.now()
     this.socket.destroySoon()

@@ -1,10 +1,10 @@
 /** The response to a request of the fast lane: its head, and its body, whole, as a stream, or in chunks. */
 import type { Socket } from 'node:net'
 import type { ProxyConfig } from '../config.ts'
+import type { Body, Reply } from '../types.ts'
 import type { OutgoingResponse } from '../wire/outgoing-heads.ts'
 import { writeMessage } from '../wire/write-message.ts'
 import type { ConnectionLife, ConnectionLives } from './connection-life.ts'
-import type { Body, Reply } from './types.ts'
 
 /** The value of `Date` (RFC 9110 6.6.1), formatted once a second. */
 let date = ''

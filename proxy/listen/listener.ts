@@ -2,7 +2,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Server as TlsServer } from 'node:https'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
-import { isIdle, pipelined, refuseBytes } from '../../opd/shared/pipelining.ts'
+import { isIdle, pipelined, refuseBytes } from '../../opd/base/pipelining.ts'
 import type { ProxyConfig } from '../config.ts'
 import { closingResponse } from '../wire/fields.ts'
 import { ConnectionLives } from './connection-life.ts'
@@ -55,10 +55,8 @@ export class Listener {
     this.config = options.config
     this.server = createNodeServer(options.config)
     this.applyLimits()
-    // Plain connections begin on the fast lane; TLS connections are on the general lane.
     const { beginFast } = options
-    this.lane =
-      beginFast === null || options.config.tls !== undefined ? null : this.fastLane(beginFast)
+    this.lane = beginFast === null ? null : this.fastLane(beginFast)
     this.limitsTimer = setInterval(() => {
       const now = performance.now()
       for (const connection of this.fastConnections) connection.check(now)
@@ -80,8 +78,9 @@ export class Listener {
 
   private fastLane(begin: FastLane['begin']): FastLane {
     const { server, lives, onClosed } = this
-    const [acceptGeneral] = server.listeners('connection') as ((socket: Socket) => void)[]
-    server.removeAllListeners('connection')
+    const event = this.config.tls === undefined ? 'connection' : 'secureConnection'
+    const [acceptGeneral] = server.listeners(event) as ((socket: Socket) => void)[]
+    server.removeAllListeners(event)
     return {
       begin,
       lives,
@@ -99,19 +98,30 @@ export class Listener {
   private acceptConnections(): void {
     const { server, open, onClosed, lane, fastConnections } = this
     const removed = (connection: FastConnection) => void fastConnections.delete(connection)
-    const begin = (socket: Socket) =>
-      this.lives.begin(socket, this.config.maxConnectionAge * (0.8 + 0.4 * Math.random()))
+    const isPlain = this.config.tls === undefined
+    const begin = (socket: Socket) => {
+      const age = this.config.maxConnectionAge * (0.8 + 0.4 * Math.random())
+      const life = this.lives.begin(socket, age)
+      if (lane !== null) fastConnections.add(new FastConnection(socket, life, lane, removed))
+    }
     server.on('connection', (socket: Socket) => {
       this.accepted++
       open.add(socket)
       socket.once('close', () => open.delete(socket))
       // Until 'secureConnection' there is no other listener: a reset in the handshake would end the process.
       socket.on('error', () => onClosed('reset'))
-      const life = begin(socket)
-      if (lane !== null) fastConnections.add(new FastConnection(socket, life, lane, removed))
+      if (isPlain) begin(socket)
     })
     // Requests of a TLS connection have this socket, not the one below it.
-    server.on('secureConnection', begin)
+    server.on('secureConnection', (socket: Socket) => {
+      if (lane !== null)
+        socket.on('error', (error: NodeJS.ErrnoException) => {
+          onClosed(error.code?.startsWith('ERR_SSL') ? 'tls' : 'reset')
+          // After a fault of its records a TLSSocket reports the error, and stays open.
+          socket.destroy()
+        })
+      begin(socket)
+    })
     server.on('tlsClientError', (_error, socket) => {
       onClosed('tls')
       // 'clientError' was emitted before, and wrote a response that waits for the handshake.
@@ -196,7 +206,7 @@ export class Listener {
     const closeIdle = () => {
       // node:http regards a connection as idle while its response is still being sent; `awaitReader` bounds that.
       if (this.unread.size === 0) this.server.closeIdleConnections()
-      for (const connection of this.fastConnections) if (connection.idle) connection.destroy()
+      for (const connection of this.fastConnections) if (connection.idle) connection.closeSoon()
     }
     // Not at once: a caller that has just connected, or that takes a connection from its pool, is about to send a request.
     // Repeatedly: a connection may become idle without a response, after a request that was cut short.

@@ -1,13 +1,13 @@
 /** The general lane's side of the caller: `node:http`, and the checks of a request's head that it leaves out. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { TLSSocket } from 'node:tls'
-import { plainAddress } from '../../opd/shared/client-address.ts'
-import { occurrences } from '../../opd/shared/header-list.ts'
-import { unsupportedCoding } from '../exchange/headers.ts'
+import { plainAddress } from '../../opd/base/client-address.ts'
+import { occurrences } from '../../opd/base/header-list.ts'
 import type { ProblemCode } from '../problem.ts'
+import type { Body, Inbound, Reply } from '../types.ts'
 import { isHost } from '../wire/fields.ts'
+import { unsupportedCoding } from '../wire/headers.ts'
 import type { OutgoingResponse } from '../wire/outgoing-heads.ts'
-import type { Body, Inbound, Reply } from './types.ts'
+import { isTls } from '../wire/socket-reads.ts'
 
 /** Why the head is refused (RFC 9112): its version, framing or host is not certain. */
 export function headFault(request: IncomingMessage): ProblemCode | null {
@@ -101,7 +101,7 @@ export function inboundOf(
   return {
     head: { fields: request.rawHeaders, query, encoding: undefined, forwarded: null },
     remote: plainAddress(request.socket.remoteAddress ?? ''),
-    secure: (request.socket as TLSSocket).encrypted === true,
+    secure: isTls(request.socket),
     arrived: performance.now(),
     reply: new HttpReply(response, isLast),
   }

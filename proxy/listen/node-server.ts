@@ -1,4 +1,5 @@
 /** The HTTP server of Node.js under the listener: its parser's settings, TLS, which upgrades it offers, and its address. */
+import { constants } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server } from 'node:http'
 import { createServer as createTlsServer, type Server as TlsServer } from 'node:https'
 import {
@@ -7,7 +8,7 @@ import {
   type ListenOptions,
   type Server as NetServer,
 } from 'node:net'
-import { isIdle } from '../../opd/shared/pipelining.ts'
+import { isIdle } from '../../opd/base/pipelining.ts'
 import type { ProxyConfig } from '../config.ts'
 import { hasBody, pathOf } from './node-http.ts'
 
@@ -17,7 +18,7 @@ const maxHead = 64 * 1024
 export const checkInterval = (headTimeout: number) => Math.max(50, Math.min(1000, headTimeout / 5))
 
 export const secureContext = ({ cert, key }: { cert: string; key: string }) =>
-  ({ cert, key, minVersion: 'TLSv1.2' }) as const
+  ({ cert, key, minVersion: 'TLSv1.2', secureOptions: constants.SSL_OP_NO_RENEGOTIATION }) as const
 
 export function createNodeServer({ tls, headTimeout }: ProxyConfig): Server | TlsServer {
   const settings = {

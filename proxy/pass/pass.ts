@@ -12,8 +12,7 @@ import {
 } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import type { Socket } from 'node:net'
-import type { TLSSocket } from 'node:tls'
-import { plainAddress } from '../../opd/shared/client-address.ts'
+import { plainAddress } from '../../opd/base/client-address.ts'
 import {
   header,
   plainPhrase,
@@ -21,7 +20,8 @@ import {
   towardsSupplier,
   unsupportedCoding,
   without,
-} from '../exchange/headers.ts'
+} from '../wire/headers.ts'
+import { isTls } from '../wire/socket-reads.ts'
 import { createUpgrades, type PassTarget, silence } from './upgrade.ts'
 
 interface PassOptions {
@@ -77,7 +77,7 @@ export class PassThrough {
     return towardsSupplier(rawHeaders, host, {
       remote,
       trusted: this.options.trusted(remote),
-      proto: (request.socket as TLSSocket).encrypted === true ? 'https' : 'http',
+      proto: isTls(request.socket) ? 'https' : 'http',
       host: header(rawHeaders, 'host') ?? '',
       via: this.options.via(),
     })

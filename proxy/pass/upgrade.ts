@@ -6,8 +6,8 @@
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import httpProxy from 'http-proxy'
-import { framing, lower, plainPhrase, towardsCaller } from '../exchange/headers.ts'
 import { headText } from '../wire/fields.ts'
+import { framing, lower, plainPhrase, towardsCaller } from '../wire/headers.ts'
 
 /** `path`: that of the request after `/pass/<ssp>`, with its query. */
 export interface PassTarget {

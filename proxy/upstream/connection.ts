@@ -1,6 +1,6 @@
 /** A connection to an endpoint, as the pool uses it, and the events that a connection reports to its pool. */
 import type { Socket } from 'node:net'
-import type { Body, ResponseSink, UpstreamRequest } from '../listen/types.ts'
+import type { Body, ResponseSink, UpstreamRequest } from '../types.ts'
 import type { OutgoingRequest } from '../wire/outgoing-heads.ts'
 
 export interface Connection extends UpstreamRequest {

@@ -1,7 +1,8 @@
 /** The log of one endpoint: each change of its state is logged once, not once a request (CONTRACT 3). */
+
+import type { Log } from '../../opd/base/log.ts'
 import type { Body } from '../../opd/json/scanner.ts'
 import { requestIdOf } from '../../opd/openrtb/request.ts'
-import type { Log } from '../../opd/shared/log.ts'
 
 export type EndpointState = 'up' | 'failing' | 'ejected'
 

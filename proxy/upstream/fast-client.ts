@@ -1,9 +1,9 @@
 /**
- * A connection to a plain HTTP/1.1 endpoint on node:net. It takes 15 us of CPU less per request than undici: it writes head and
- * body at once. After anything but a complete, unambiguous response it closes, and reports `broken`.
+ * A connection to an HTTP/1.1 endpoint on node:net or node:tls. It takes 15 us of CPU less per request than undici: it writes
+ * head and body at once. After anything but a complete, unambiguous response it closes, and reports `broken`.
  */
-import type { Socket, TcpNetConnectOpts } from 'node:net'
-import type { Body, ResponseSink, SendFailure } from '../listen/types.ts'
+import type { Socket } from 'node:net'
+import type { Body, ResponseSink, SendFailure } from '../types.ts'
 import { type BodySink, ChunkedReader } from '../wire/chunked.ts'
 import type { HeadTemplates } from '../wire/head-templates.ts'
 import type { OutgoingRequest } from '../wire/outgoing-heads.ts'
@@ -15,7 +15,7 @@ import {
   readResponseHead,
   type UpstreamResponseHead,
 } from '../wire/response-head.ts'
-import { connectTo } from '../wire/socket-reads.ts'
+import { connectTo, type Target } from '../wire/socket-reads.ts'
 import { writeMessage } from '../wire/write-message.ts'
 import {
   type Connection,
@@ -53,31 +53,34 @@ export class FastClient implements Connection, BodySink {
     this.socket.resume()
   }
 
-  constructor(
-    target: TcpNetConnectOpts,
-    pool: PoolEvents,
-    templates: HeadTemplates<UpstreamResponseHead>,
-  ) {
+  constructor(target: Target, pool: PoolEvents, templates: HeadTemplates<UpstreamResponseHead>) {
     this.pool = pool
     this.templates = templates
-    this.socket = connectTo(target, (bytes, count) => {
-      this.received(bytes, count)
-      return this.flowing
-    })
+    this.socket = connectTo(
+      target,
+      (bytes, count) => {
+        this.received(bytes, count)
+        return this.flowing
+      },
+      () => this.established(),
+    )
     this.socket.on('lookup', (_error, address) => {
       this.address = address
     })
-    this.socket.on('connect', () => {
-      this.connected = true
-      this.connectedAt = performance.now()
-      this.writeRequest()
-    })
     this.socket.on('error', (error: Error & { address?: string }) => {
       this.error = error
-      if (!this.connected) pool.connectFailed(error.address ?? '')
+      if (!this.connected) pool.connectFailed(error.address ?? this.address)
+      // After a fault of its records a TLSSocket reports the error, and stays open.
+      this.socket.destroy()
     })
     this.socket.on('end', () => this.ended())
     this.socket.on('close', () => this.fail('the connection closed'))
+  }
+
+  private established(): void {
+    this.connected = true
+    this.connectedAt = performance.now()
+    this.writeRequest()
   }
 
   get usable(): boolean {

@@ -5,6 +5,7 @@
  */
 import { HeadTemplates } from '../wire/head-templates.ts'
 import type { UpstreamResponseHead } from '../wire/response-head.ts'
+import { TlsSessions } from '../wire/tls-sessions.ts'
 import type { Connection, PoolEvents } from './connection.ts'
 import { FastClient } from './fast-client.ts'
 import type { Resolver } from './resolver.ts'
@@ -21,17 +22,22 @@ export type ConnectionPool = ReturnType<typeof createPool>
 
 export interface Upstream {
   resolver: Resolver
-  /** `general`: undici for plain HTTP, too. */
   lane: 'fast' | 'general'
 }
 
-/** Opens connections to one origin: with a FastClient for plain HTTP, otherwise with undici. */
+/** Opens connections to one origin: with a FastClient, or with undici on the general lane. */
 function connectorOf(origin: string, { resolver, lane }: Upstream) {
   const { protocol, hostname, port } = new URL(origin)
   const { lookup } = resolver
-  if (protocol !== 'http:' || lane === 'general') return undiciConnector(origin, lookup)
+  if (lane === 'general') return undiciConnector(origin, lookup)
   const host = hostname.replace(/^\[|\]$/g, '')
-  const target = { host, port: Number(port === '' ? 80 : port), lookup }
+  const secure = protocol === 'https:'
+  const target = {
+    host,
+    port: Number(port === '' ? (secure ? 443 : 80) : port),
+    lookup,
+    tls: secure ? new TlsSessions(host) : null,
+  }
   const templates = new HeadTemplates<UpstreamResponseHead>(headsOfEndpoint)
   return (events: PoolEvents): Connection => new FastClient(target, events, templates)
 }

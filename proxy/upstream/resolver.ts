@@ -1,8 +1,8 @@
 /** Resolves the names of endpoints in the background. If DNS fails, the last known addresses remain in use. */
 import { promises as dns, type LookupAddress } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
-import { getOrAdd } from '../../opd/shared/get-or-add.ts'
-import { createSlices } from '../../opd/shared/slices.ts'
+import { getOrAdd } from '../../opd/base/get-or-add.ts'
+import { createSlices } from '../../opd/base/slices.ts'
 
 interface Entry {
   addresses: LookupAddress[]

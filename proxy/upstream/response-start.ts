@@ -38,6 +38,8 @@ export class ResponseStart {
       // Nobody has asked for another protocol.
       if (!start.test(text) || text.endsWith('101')) return 'not an HTTP/1 response'
       if (text[9] !== '1') {
+        // Of a reason phrase that arrives in parts, undici takes the last part for all of it.
+        if (!bytes.includes('\n')) return this.incomplete(bytes)
         this.version = text.slice(0, 8)
         return bytes
       }

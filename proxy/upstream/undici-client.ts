@@ -1,9 +1,9 @@
-/** A connection by undici, one Client each: to https endpoints, and to all endpoints on the general lane. */
+/** A connection of the general lane to an endpoint, by undici: one Client each. */
 import { createRequire } from 'node:module'
 import type { LookupFunction, Socket } from 'node:net'
 import type undici from 'undici'
-import { header, plainPhrase, unsupportedCoding } from '../exchange/headers.ts'
-import { type Body, bytesOf, type ResponseSink, type SendFailure } from '../listen/types.ts'
+import { type Body, bytesOf, type ResponseSink, type SendFailure } from '../types.ts'
+import { header, plainPhrase, unsupportedCoding } from '../wire/headers.ts'
 import type { OutgoingRequest } from '../wire/outgoing-heads.ts'
 import {
   type Connection,

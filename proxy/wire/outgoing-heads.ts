@@ -3,8 +3,8 @@
  * the fast lane. The text is made once: a peer that repeats its head gets the same one each time (head-templates.ts).
  */
 import { STATUS_CODES } from 'node:http'
-import { header } from '../exchange/headers.ts'
 import { headText } from './fields.ts'
+import { header } from './headers.ts'
 
 export class OutgoingRequest {
   readonly path: string

@@ -2,9 +2,10 @@
  * Reads the head of a bid request, more strictly than HTTP requires: a POST to /bid/…, one Host, one Content-Length, and
  * nothing that changes the connection. Any other request belongs to the general lane.
  */
-import { lower } from '../exchange/headers.ts'
-import type { BidHead } from '../listen/types.ts'
+
+import type { BidHead } from '../types.ts'
 import { isHost, lengthOf, readFields } from './fields.ts'
+import { lower } from './headers.ts'
 
 export interface RequestHead extends BidHead {
   supplier: string

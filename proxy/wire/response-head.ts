@@ -1,7 +1,8 @@
 /** Reads the head of a supplier's response strictly: status, fields, and the end of its body (RFC 9112 6.3). */
-import { lower } from '../exchange/headers.ts'
-import type { ResponseHead } from '../listen/types.ts'
+
+import type { ResponseHead } from '../types.ts'
 import { lengthOf, readFields } from './fields.ts'
+import { lower } from './headers.ts'
 
 export interface UpstreamResponseHead extends ResponseHead {
   /** The value of Content-Length; null: there is none. */

@@ -2,21 +2,44 @@
  * Sockets of the fast lane read into one buffer, one after another: bytes that are kept are copied before the next read.
  * Otherwise Node allocates 64 KiB for each read of a socket.
  */
-import { connect, Socket, type TcpNetConnectOpts } from 'node:net'
+import { connect, type LookupFunction, Socket, type TcpNetConnectOpts } from 'node:net'
+import type { ConnectionOptions, TLSSocket } from 'node:tls'
+import type { TlsSessions } from './tls-sessions.ts'
 
 const readBuffer = Buffer.allocUnsafeSlow(64 * 1024)
 
 /** Takes what was read: `bytes` up to `count`, which are valid only during the call. */
 type OnRead<Result> = (bytes: Buffer, count: number) => Result
 
-/** Connects to an endpoint. `onRead` returns false to pause the socket. */
-export const connectTo = (target: TcpNetConnectOpts, onRead: OnRead<boolean>): Socket =>
-  connect({
-    ...target,
+/** Where an endpoint is, and how it is secured; `tls` null: plain TCP. */
+export interface Target {
+  host: string
+  port: number
+  lookup: LookupFunction
+  tls: TlsSessions | null
+}
+
+/**
+ * Connects to an endpoint. `onRead` returns false to pause the socket; `onConnected` is called when requests can be written: over
+ * TLS, once the certificate is verified.
+ */
+export function connectTo(
+  { host, port, lookup, tls }: Target,
+  onRead: OnRead<boolean>,
+  onConnected: () => void,
+): Socket {
+  const target: TcpNetConnectOpts = {
+    ...{ host, port, lookup },
     autoSelectFamily: false,
     noDelay: true,
     onread: { buffer: readBuffer, callback: (count) => onRead(readBuffer, count) },
-  })
+  }
+  return tls === null
+    ? connect(target, onConnected)
+    : tls.connect(target as ConnectionOptions, onConnected)
+}
+
+export const isTls = (socket: Socket): boolean => (socket as TLSSocket).encrypted === true
 
 interface Internals {
   _handle: { useUserBuffer?(buffer: Buffer): void } | null

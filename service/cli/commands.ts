@@ -1,7 +1,7 @@
 /** The commands with their options. The module of a command is imported when the command runs. */
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { type Role, roles } from '../../admin/auth/roles.ts'
 import type { UserVerb } from '../../admin/auth/users.ts'
+import { type Role, roles } from '../../admin/http/roles.ts'
 import type { CommandStreams } from './command.ts'
 import type { ModelCommand } from './model.ts'
 import type { ReplayOptions } from './replay.ts'

@@ -9,7 +9,7 @@ import {
   rollBack,
   setFrozen,
 } from '../../admin/store/model-control.ts'
-import { modes } from '../../opd/pricing/arms.ts'
+import { modes } from '../../opd/shared/arms.ts'
 import type { ModelControl } from '../../opd/state/model-control.ts'
 import { type SnapshotRow, snapshotCatalog } from '../../opd/state/snapshot-catalog.ts'
 import type { Config } from '../config/schema.ts'

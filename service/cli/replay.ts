@@ -1,12 +1,13 @@
 /**
  * `bidweir replay LOG… [--config FILE] [--format json]`: what OPD would have done on a recorded decision log.
  */
+
+import { milliseconds } from '../../opd/base/units.ts'
 import { type OpdConfig, opdSchema } from '../../opd/config.ts'
 import type { Estimate } from '../../opd/replay/estimates.ts'
 import { createReplay, type ReplayCounts } from '../../opd/replay/replay.ts'
 import type { ReplayPolicy } from '../../opd/replay/replica.ts'
 import type { IntegrationReport, TotalReport } from '../../opd/replay/report.ts'
-import { milliseconds } from '../../opd/shared/units.ts'
 import { logFiles, type ReadLine, readLogs } from '../../opd/state/log-reader.ts'
 import { loadConfig } from '../config/load.ts'
 import type { Config } from '../config/schema.ts'

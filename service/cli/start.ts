@@ -167,6 +167,9 @@ function printAddresses({ service, demo }: Running): void {
   const { listen } = config.notices
   if (listen !== null)
     lines.push(`win notices   http://${linkTo(listen, service.noticesPort!, '').at}/opd/imp`)
+  const { agent } = config
+  if (agent !== null)
+    lines.push(`agent         grpc://${linkTo(agent.listen, service.agentPort!, '').at}`)
   const { firstUser } = service
   if (firstUser !== null)
     lines.push(

@@ -28,4 +28,7 @@ function hide(value: unknown, path: readonly string[]): unknown {
   return typeof value === 'string' ? hideInUrl(value) : value
 }
 
-export const shownConfig = (config: Config) => hide(config, []) as Config
+/** A part of a configuration. */
+export const withoutSecrets = <Part extends object>(part: Part): Part => hide(part, []) as Part
+
+export const shownConfig = (config: Config): Config => withoutSecrets(config)

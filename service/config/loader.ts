@@ -4,7 +4,7 @@
  */
 import { resolve } from 'node:path'
 import { MessageChannel, type MessagePort, receiveMessageOnPort, Worker } from 'node:worker_threads'
-import { createSlices } from '../../opd/shared/slices.ts'
+import { createSlices } from '../../opd/base/slices.ts'
 import type { LoadedConfig } from './check.ts'
 import type { ConfigFault } from './faults.ts'
 import { currentVersions, type FileVersions } from './files.ts'

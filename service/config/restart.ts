@@ -24,6 +24,7 @@ export const restartKeys: readonly RestartKey[] = [
   { key: 'admin.auth', compare: 'value', firstStart: 'admin.auth.embedded.adminPassword' },
   { key: 'admin.impressions', compare: 'value' },
   { key: 'notices', compare: 'value' },
+  { key: 'agent', compare: 'value' },
   { key: 'store', compare: 'value' },
   { key: 'opd.attributionWindow', compare: 'value' },
   { key: 'opd.decisionLog', compare: 'value' },

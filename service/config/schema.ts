@@ -1,8 +1,8 @@
 /** The schema of the configuration file, composed of the schemas of each layer. */
 import * as z from 'zod'
-import { adminSchema, noticesSchema, storeSchema } from '../../admin/config.ts'
+import { adminSchema, agentSchema, noticesSchema, storeSchema } from '../../admin/config.ts'
+import { duration } from '../../opd/base/units.ts'
 import { clearingSchema, opdSchema } from '../../opd/config.ts'
-import { duration } from '../../opd/shared/units.ts'
 import { decisionLogSchema } from '../../opd/state/decision-log.ts'
 import { proxySchema, routeSchema } from '../../proxy/config.ts'
 import { eventsSchema } from '../events/config.ts'
@@ -106,6 +106,10 @@ export const configSchema = z.strictObject({
     .prefault({})
     .describe('The admin listener: management API, win notices, console and metrics.'),
   notices: noticesSchema.prefault({}).describe('A listener of win notices alone.'),
+  agent: agentSchema
+    .nullable()
+    .default(null)
+    .describe('The agent listener: gRPC calls of exchanges that ask for prices. null: none.'),
   store: storeSchema.prefault({}).describe('Database and Redis.'),
   opd: z
     .strictObject({

@@ -1,6 +1,6 @@
 /** Warnings about values of a configuration that are valid but rarely intended. */
 import { type OpdConfig, opdSchema } from '../../opd/config.ts'
-import { workerCount } from '../workers/limits.ts'
+import { workerCount } from '../limits.ts'
 import type { Config, SupplierConfig } from './schema.ts'
 
 const maxExplore = 0.2

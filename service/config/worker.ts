@@ -1,7 +1,7 @@
 /** The worker thread that loads a configuration: 3,000 suppliers take a second. */
 import { hash } from 'node:crypto'
 import { type MessagePort, parentPort, workerData } from 'node:worker_threads'
-import { getOrAdd } from '../../opd/shared/get-or-add.ts'
+import { getOrAdd } from '../../opd/base/get-or-add.ts'
 import type { LoadedConfig } from './check.ts'
 import type { ConfigFault } from './faults.ts'
 import type { FileVersions } from './files.ts'

@@ -1,5 +1,5 @@
 /** Results of a demo run, and the lines that it prints: the figures of the console, and what only the demo can know. */
-import type { LiveIntegration } from '../../admin/fleet/live.ts'
+import type { Kept, LiveIntegration } from '../../admin/fleet/live-schema.ts'
 import { demoOpd, demoTraffic } from '../default-config.ts'
 import type { Market } from './market.ts'
 import { rates } from './supplier.ts'
@@ -80,16 +80,13 @@ export interface Failures {
   noBids: number
 }
 
-/** An interval that is wider says nothing yet; the console shows a dash then. */
-const widest = 1
-
 const whole = (share: number) => `${Math.round(share * 100)} %`
 const percent = (share: number) => `${(share * 100).toFixed(1)} %`
 const digits = (amount: number) => (Math.abs(amount) < 10 ? 4 : 2)
 const money = (amount: number, currency: string) => `${currency} ${amount.toFixed(digits(amount))}`
 
-function kept(of: { at: number; lower: number; upper: number; floor: number } | null): string {
-  if (of === null || of.upper - of.lower > widest) return 'not known yet'
+function kept(of: Kept | null): string {
+  if (of === null || !of.known) return 'not known yet'
   return `${percent(of.at)} (${percent(of.lower)} to ${percent(of.upper)}, floor ${percent(of.floor)})`
 }
 
@@ -106,7 +103,7 @@ export function summary(
 ): string[] {
   const [mode] = live.modes
   const uplift = mode?.uplift ?? null
-  const measured = mode?.kept != null && mode.kept.upper - mode.kept.lower <= widest
+  const measured = mode?.kept?.known === true
   return [
     today === null ? 'today no bids yet' : todayText(today),
     `  kept wins ${kept(mode?.kept ?? null)} | kept spend ${kept(mode?.keptSpend ?? null)}`,

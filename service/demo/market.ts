@@ -2,8 +2,8 @@
  * The hidden side of the demo: what the others in the auction bid. The service never sees it; it has
  * to find out from win notices alone.
  */
-import { fnv1a } from '../../opd/shared/hash.ts'
-import { mulberry32, normal } from '../../opd/shared/random.ts'
+import { fnv1a } from '../../opd/base/hash.ts'
+import { mulberry32, normal } from '../../opd/base/random.ts'
 
 /** Documents show bids of the demo supplier, so equal requests get equal bids in every version. */
 export function hash(text: string, seed: number): number {

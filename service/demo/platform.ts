@@ -3,7 +3,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Pool } from 'undici'
-import { mulberry32, type Random } from '../../opd/shared/random.ts'
+import { mulberry32, type Random } from '../../opd/base/random.ts'
 import type { Publisher } from './market.ts'
 import { busy, type MadeRequest, makeRequest } from './requests.ts'
 

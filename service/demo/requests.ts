@@ -1,5 +1,5 @@
 /** Bid requests as an exchange sends them: OpenRTB 2.6, 2.7 to 3 KB of JSON. */
-import { pick, type Random } from '../../opd/shared/random.ts'
+import { pick, type Random } from '../../opd/base/random.ts'
 import type { Publisher } from './market.ts'
 import type { DemoImp } from './supplier.ts'
 

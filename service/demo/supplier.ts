@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { gunzipSync } from 'node:zlib'
-import { mulberry32 } from '../../opd/shared/random.ts'
+import { mulberry32 } from '../../opd/base/random.ts'
 import { createMarket, hash, type Market } from './market.ts'
 
 export interface DemoImp {

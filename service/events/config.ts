@@ -1,6 +1,6 @@
 /** Configuration of the event stream. */
 import * as z from 'zod'
-import { hostPort } from '../../opd/shared/units.ts'
+import { hostPort } from '../../opd/base/units.ts'
 
 const tls = z.strictObject({
   ca: z

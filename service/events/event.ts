@@ -1,8 +1,9 @@
 /** The events of the stream, and how they are made of decisions and of rows of the ledger. */
 import * as z from 'zod'
-import type { RecordedLoss } from '../../admin/impressions/losses.ts'
+import { lossOutcome } from '../../admin/impressions/outcome.ts'
+import type { Outcome } from '../../admin/store/outcomes.ts'
 import { type LedgerRow, storable } from '../../admin/store/tables.ts'
-import type { DecisionRecord } from '../../opd/engine/types.ts'
+import type { DecisionRecord } from '../../opd/types.ts'
 
 const text = z.string()
 const textOrNull = z.string().nullable()
@@ -76,7 +77,7 @@ const lossEvent = z
   .strictObject({
     ...every,
     type: z.literal('loss'),
-    ssp: textOrNull.describe('null in an event that was sent again after a failure'),
+    ssp: text,
     reason: textOrNull.describe('Loss reason, list 5.25 of OpenRTB 2.6'),
     min_to_win: money.nullable(),
   })
@@ -118,7 +119,7 @@ export const decisionEventOf = (record: DecisionRecord): StreamEvent => ({
 })
 
 /** null: the row is neither attributed nor voided. */
-export function winEventOf(row: LedgerRow, notices: Notices): StreamEvent | null {
+function winEventOf(row: LedgerRow, notices: Notices): StreamEvent | null {
   const { status } = row
   if (status !== 'attributed' && status !== 'voided') return null
   return {
@@ -148,19 +149,26 @@ export function winEventOf(row: LedgerRow, notices: Notices): StreamEvent | null
   }
 }
 
-export const lossEventOf = (loss: RecordedLoss): StreamEvent => ({
-  schema: 1,
-  type: 'loss',
-  decision: loss.decision,
-  version: 1,
-  time: Math.floor(loss.at),
-  ssp: loss.ssp,
-  reason: loss.reason ?? null,
-  min_to_win: loss.minToWin ?? null,
-})
+function lossEventOf({ decision, at, body }: Outcome): StreamEvent {
+  const { supplier, reason, least } = lossOutcome(body)
+  return {
+    schema: 1,
+    type: 'loss',
+    decision,
+    version: 1,
+    time: Math.floor(at),
+    ssp: supplier,
+    reason: reason ?? null,
+    min_to_win: least ?? null,
+  }
+}
 
-/** A loss of which the store has only the decision. */
-export const bareLossEvent = (decision: string, at: number): StreamEvent => ({
-  ...lossEventOf({ decision, ssp: null, at }),
-  version: 0,
-})
+/** null: no event follows the outcome. */
+export function eventOf(
+  outcome: Outcome,
+  noticesOf: (supplier: string | null) => Notices,
+): StreamEvent | null {
+  if (outcome.kind === 'loss') return lossEventOf(outcome)
+  const { row } = outcome
+  return row === null ? null : winEventOf(row, noticesOf(row.supplier))
+}

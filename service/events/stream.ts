@@ -1,14 +1,14 @@
 /**
- * The event stream: two bounded queues, and one batch at a time to the log. Nothing waits for it. Decisions that do not
- * fit are dropped and counted. Wins and losses that do not fit, or that a crash cut off, are read from the store again
- * (catch-up.ts), so each is sent at least once.
+ * The event stream: decisions wait in a bounded queue, and are dropped and counted beyond it. Wins, losses and voids wait in
+ * the journal of outcomes (admin/store/outcomes.ts), which calls `sendNow` until the log has them. Nothing waits for either.
  *
- *   bids    ──▶ decisions ──┐
- *   notices ──▶ outcomes  ──┴─▶ 500 at a time ──▶ log
+ *   bids    ──▶ decisions ──┬─▶ 500 at a time ──▶ log
+ *   journal ──▶ outcomes  ──┘
  */
-import type { DecisionRecord } from '../../opd/engine/types.ts'
-import { atMost } from '../../opd/shared/at-most.ts'
-import type { Log } from '../../opd/shared/log.ts'
+
+import { atMost } from '../../opd/base/at-most.ts'
+import type { Log } from '../../opd/base/log.ts'
+import type { DecisionRecord } from '../../opd/types.ts'
 import { decisionEventOf, type StreamEvent } from './event.ts'
 
 interface Message {
@@ -22,9 +22,8 @@ export interface EventLog {
   close(): Promise<void>
 }
 
-/** Events that wait. A decision takes about 600 bytes. */
+/** Decisions that wait, of about 600 bytes each. */
 const maxDecisions = 20_000
-const maxOutcomes = 20_000
 /** Events of one request. They take about 2 ms to serialize. */
 const batchEvents = 500
 const flushEvery = 100
@@ -34,11 +33,6 @@ const closeTimeout = 3000
 
 type EventType = StreamEvent['type']
 
-interface Outcome {
-  event: StreamEvent
-  queuedAt: number
-}
-
 export const messageOf = (event: StreamEvent): Message => ({
   key: event.decision,
   value: JSON.stringify(event),
@@ -46,34 +40,24 @@ export const messageOf = (event: StreamEvent): Message => ({
 
 export class EventStream {
   readonly sent: Record<EventType, number> = { decision: 0, win: 0, loss: 0 }
-  readonly counts = { dropped: 0, deferred: 0, failed: 0 }
-  /** Outcomes were left out since the last catch-up. */
-  isBehind = false
+  readonly counts = { dropped: 0, failed: 0 }
   private decisions: DecisionRecord[] = []
-  private outcomes: Outcome[] = []
   private readonly target: EventLog
   private readonly log: Log
-  private readonly now: () => number
   private running: Promise<void> | null = null
   private pausedUntil = 0
   private lost = false
   private closed = false
   private readonly timer: NodeJS.Timeout
 
-  constructor(target: EventLog, { log, now }: { log: Log; now: () => number }) {
+  constructor(target: EventLog, log: Log) {
     this.target = target
     this.log = log
-    this.now = now
     this.timer = setInterval(() => void this.flush(), flushEvery).unref()
   }
 
   get waiting(): number {
-    return this.decisions.length + this.outcomes.length
-  }
-
-  /** The time since which an outcome waits; null: none waits. */
-  get waitingSince(): number | null {
-    return this.outcomes[0]?.queuedAt ?? null
+    return this.decisions.length
   }
 
   /** Called on the hot path. The record is serialized later. */
@@ -83,23 +67,29 @@ export class EventStream {
     else this.decisions.push(record)
   }
 
-  outcome(event: StreamEvent): void {
-    if (this.outcomes.length < maxOutcomes) {
-      this.outcomes.push({ event, queuedAt: this.now() })
-      return
-    }
-    this.counts.deferred++
-    this.isBehind = true
-  }
-
-  /** Sends events that are not in a queue. Rejects if the log is away. */
+  /** Sends events that are not in the queue. Rejects if the log is away, at once shortly after a failure. */
   async sendNow(events: readonly StreamEvent[]): Promise<void> {
     if (events.length === 0) return
-    await this.target.send(events.map(messageOf))
+    if (performance.now() < this.pausedUntil) throw new Error('the event log is away')
+    try {
+      await this.target.send(events.map(messageOf))
+    } catch (error) {
+      this.counts.failed++
+      this.pausedUntil = performance.now() + pauseAfterFailure
+      if (!this.lost)
+        this.log.warn(
+          { err: (error as Error).message },
+          'the event log is lost: wins and losses are sent later, decisions beyond the queue are dropped',
+        )
+      this.lost = true
+      throw error
+    }
     for (const { type } of events) this.sent[type]++
+    if (this.lost) this.log.info({}, 'the event log is back')
+    this.lost = false
   }
 
-  /** Resolves when the queues are empty, or after a failure. */
+  /** Resolves when the queue is empty, or after a failure. */
   flush(): Promise<void> {
     if (this.closed || performance.now() < this.pausedUntil) return Promise.resolve()
     this.running ??= this.drain().finally(() => {
@@ -115,28 +105,13 @@ export class EventStream {
         // Yields to the event loop between two batches.
         await new Promise(setImmediate)
       }
-      if (this.lost) this.log.info({}, 'the event log is back')
-      this.lost = false
-    } catch (error) {
-      this.counts.failed++
-      this.pausedUntil = performance.now() + pauseAfterFailure
-      if (!this.lost)
-        this.log.warn(
-          { err: (error as Error).message },
-          'the event log is lost: wins and losses are sent later, decisions beyond the queue are dropped',
-        )
-      this.lost = true
+    } catch {
+      // `sendNow` has counted and logged it; the decisions wait
     }
   }
 
   /** An event leaves its queue when the log has it. */
   private async sendBatch(): Promise<void> {
-    const outcomes = this.outcomes.slice(0, batchEvents)
-    if (outcomes.length > 0) {
-      await this.sendNow(outcomes.map(({ event }) => event))
-      this.outcomes = this.outcomes.slice(outcomes.length)
-      return
-    }
     const decisions = this.decisions.slice(0, batchEvents)
     await this.sendNow(decisions.map(decisionEventOf))
     this.decisions = this.decisions.slice(decisions.length)
@@ -160,11 +135,7 @@ export class EventStream {
   }
 
   private leave(): void {
-    const [decisions, outcomes] = [this.decisions.length, this.outcomes.length]
-    this.counts.dropped += decisions
-    this.log.warn(
-      { decisions, outcomes },
-      'events were not sent before the end: the decisions are dropped, wins and losses are sent after the next start',
-    )
+    this.counts.dropped += this.waiting
+    this.log.warn({ decisions: this.waiting }, 'decisions were not sent before the end')
   }
 }

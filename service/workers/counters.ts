@@ -2,8 +2,8 @@
  * The counters of a worker, sent to the first process as increments and added to its own, so that /metrics, the console and
  * the shared figures of a node are sums without knowing of workers. What a worker that ended has sent stays counted.
  */
-import type { EngineStats, ModeStats, SupplierStats } from '../../opd/engine/stats.ts'
-import { type Mode, modes } from '../../opd/pricing/arms.ts'
+import type { EngineStats, ModeStats, SupplierStats } from '../../opd/pricing/stats.ts'
+import { type Mode, modes } from '../../opd/shared/arms.ts'
 import type { ProxyCounters } from '../../proxy/proxy.ts'
 
 /** Guard and multipliers of the latest decision. They are states, not counts. */

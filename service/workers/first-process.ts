@@ -1,15 +1,15 @@
 /** The first process of a node with workers: what workers may call, and what becomes of their decisions and counters. */
 import type { SeatRow } from '../../admin/store/decided-rows.ts'
-import type { DayAmount } from '../../opd/engine/day-reductions.ts'
-import type { EngineStats } from '../../opd/engine/stats.ts'
-import type { DecisionRecord } from '../../opd/engine/types.ts'
+import type { Log } from '../../opd/base/log.ts'
 import type { BidLog, DecisionSink, SharedBidLog, SharedTokens } from '../../opd/ports.ts'
-import { modes } from '../../opd/pricing/arms.ts'
-import type { Log } from '../../opd/shared/log.ts'
+import type { DayAmount } from '../../opd/pricing/day-reductions.ts'
+import type { EngineStats } from '../../opd/pricing/stats.ts'
+import { modes } from '../../opd/shared/arms.ts'
 import { recordsOf } from '../../opd/state/bid-entry.ts'
 import type { ModelControlSource } from '../../opd/state/model-control.ts'
 import type { ModelManager } from '../../opd/state/model-manager.ts'
 import type { ModelBus } from '../../opd/state/shared-model.ts'
+import type { DecisionRecord } from '../../opd/types.ts'
 import type { ProxyCounters } from '../../proxy/proxy.ts'
 import type { ConfigRef, KeyRows, LocationState } from '../bid-path.ts'
 import { addCounts } from './counters.ts'
@@ -43,6 +43,8 @@ interface NodeParts {
   onDecided: ((record: DecisionRecord) => void) | null
   /** What OPD took off today, of suppliers with a cap of a day. */
   reductions: () => DayAmount[]
+  /** Milliseconds that the clock of the database is ahead of this node's. */
+  clockAhead: () => number
   sink: DecisionSink | null
   stats: EngineStats
   counters: ProxyCounters
@@ -56,6 +58,7 @@ export function openWorkers(count: number, parts: NodeParts): WorkerPool {
       modes.map((mode) => [mode, modelManager.version(mode)]),
     ) as Progress['versions'],
     reductions: parts.reductions(),
+    clockAhead: parts.clockAhead(),
   })
   return createWorkerPool({
     count,
@@ -98,6 +101,6 @@ export const withWorkers = (
   put: (record) => shared?.put(record),
   async find(bidId) {
     const [elsewhere = []] = await Promise.all([shared?.find(bidId), pool().flush()])
-    return [...own.find(bidId), ...elsewhere]
+    return elsewhere === null ? null : [...own.find(bidId), ...elsewhere]
   },
 })

@@ -8,7 +8,7 @@ import {
   one,
   type RegisteredMetric,
   registerRows,
-} from '../../opd/shared/metrics.ts'
+} from '../../opd/base/metrics.ts'
 import type { ProxyCounters } from '../../proxy/proxy.ts'
 import type { WorkerPool } from './pool.ts'
 import { aggregated, isOfProcess } from './process-metrics.ts'
@@ -34,8 +34,10 @@ export function nodeMetrics(
     gauge('bidweir_workers', 'Processes of this node that serve bid traffic', () =>
       one(pool.count - pool.missing),
     ),
-    counter('bidweir_workers_replaced_total', 'Worker processes that ended and were replaced', () =>
-      one(pool.counts.ended),
+    counter(
+      'bidweir_workers_replaced_total',
+      'Worker processes that ended, or did not report for 5 s and were killed, and were replaced',
+      () => one(pool.counts.ended),
     ),
     counter(
       'bidweir_worker_dropped_total',

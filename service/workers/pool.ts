@@ -1,10 +1,10 @@
 /** The worker processes of a node: started, supervised, replaced, notified of changes, drained. */
 import { type ChildProcess, fork } from 'node:child_process'
 import { setTimeout as pause } from 'node:timers/promises'
-import { atMost } from '../../opd/shared/at-most.ts'
-import type { Log } from '../../opd/shared/log.ts'
-import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
-import { createSlices } from '../../opd/shared/slices.ts'
+import { atMost } from '../../opd/base/at-most.ts'
+import type { Log } from '../../opd/base/log.ts'
+import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
+import { createSlices } from '../../opd/base/slices.ts'
 import type { ProcessLoad } from '../../proxy/node-load.ts'
 import type { Config, SupplierConfig } from '../config/schema.ts'
 import { type Methods, Peer } from './peer.ts'
@@ -13,6 +13,7 @@ import {
   type Figures,
   type Progress,
   type ReloadMessage,
+  reportEvery,
   type StartMessage,
   suppliersOfMessage,
 } from './protocol.ts'
@@ -36,11 +37,24 @@ interface Slot {
   peer: Peer
   listens: boolean
   load: ProcessLoad | null
+  /** Reports that are due, by the timer of this process, since the last one came. */
+  missingReports: number
+  hasReported: boolean
   since: number
 }
 
-/** Milliseconds that a worker may take to send what it holds, before a look-up goes on without it. */
-const flushTimeout = 500
+/**
+ * Milliseconds that a look-up or a scrape waits for what workers hold. It does not wait for a worker of which
+ * `overdueReports` are missing.
+ */
+const flushTimeout = 250
+const overdueReports = 1000 / reportEvery
+/**
+ * A worker of which so many reports are missing (5 s) does not respond any more: it is killed and replaced. Until the first
+ * report of a process its code is loaded (60 s). Reports are counted, not time: a delay of this process is none of a worker.
+ */
+const maxMissingReports = 5000 / reportEvery
+const maxMissingAtStart = 60_000 / reportEvery
 /** Milliseconds before a worker that ended soon after its start is replaced; doubled each time. */
 const firstPause = 100
 const longestPause = 10_000
@@ -94,6 +108,10 @@ export function createWorkerPool(options: PoolOptions) {
     const child = fork(entry, { serialization: 'advanced', execArgv: execArgvOf(count) })
     const peer = new Peer(child, {
       ...methods,
+      reported() {
+        slot.missingReports = 0
+        slot.hasReported = true
+      },
       figures(figures: Figures) {
         slot.load = figures.load
         counts.dropped += figures.counts.dropped
@@ -101,7 +119,10 @@ export function createWorkerPool(options: PoolOptions) {
         onFigures(figures)
       },
     })
-    const slot: Slot = { index, child, peer, listens: false, load: null, since: performance.now() }
+    const slot: Slot = {
+      ...{ index, child, peer, listens: false, load: null, since: performance.now() },
+      ...{ missingReports: 0, hasReported: false },
+    }
     child.on('error', (error) =>
       log.error({ worker: index, err: error.message }, 'a worker failed'),
     )
@@ -160,6 +181,21 @@ export function createWorkerPool(options: PoolOptions) {
     })
   }
 
+  /** Kills workers that do not respond any more; their ends replace them. */
+  function checkReports(): void {
+    for (const slot of slots.values()) {
+      const limit = slot.hasReported ? maxMissingReports : maxMissingAtStart
+      // Once: a process that cannot be ended at once is not killed again.
+      if (++slot.missingReports !== limit) continue
+      const { index, child } = slot
+      // One that has ended waits for its replacement.
+      if (child.exitCode !== null || child.signalCode !== null) continue
+      log.error({ worker: index, pid: child.pid }, 'a worker does not respond and is killed')
+      child.kill('SIGKILL')
+    }
+  }
+  const checking = setInterval(checkReports, reportEvery).unref()
+
   const listening = () => [...slots.values()].filter(({ listens }) => listens)
   const notifyAll = (method: string, ...args: unknown[]) => {
     for (const { peer } of listening()) peer.notify(method, ...args)
@@ -171,19 +207,21 @@ export function createWorkerPool(options: PoolOptions) {
     if (text !== notified) notifyAll('progress', value)
     notified = text
   }, progressEvery).unref()
-  /** Calls all workers; resolves when they have responded, or a time (milliseconds) is over. */
+  /** Calls the workers that report; resolves when they have responded, or a time (milliseconds) is over. */
   async function callAll<Result>(
     method: string,
     limit: number,
     use: (result: Result, index: number) => void = () => {},
   ): Promise<void> {
-    const calls = listening().map(({ peer, index }) =>
-      peer.call<Result>(method).then(
-        (result) => use(result, index),
-        // A worker that ended is replaced, and logged there.
-        () => undefined,
-      ),
-    )
+    const calls = listening()
+      .filter(({ missingReports }) => missingReports < overdueReports)
+      .map(({ peer, index }) =>
+        peer.call<Result>(method).then(
+          (result) => use(result, index),
+          // A worker that ended is replaced, and logged there.
+          () => undefined,
+        ),
+      )
     await atMost(limit, Promise.all(calls))
   }
 
@@ -237,11 +275,12 @@ export function createWorkerPool(options: PoolOptions) {
       clearInterval(following)
       await Promise.all(
         [...slots.values()].map(async ({ listens, peer, child }) => {
-          // A worker that has ended has nothing to hand over.
+          // A worker that has ended, or is killed because it does not respond, has nothing to hand over.
           if (listens) await peer.call('close').catch(() => undefined)
           child.kill('SIGKILL')
         }),
       )
+      clearInterval(checking)
     },
   }
 }

@@ -5,9 +5,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { createDecidedRows, type SeatRow } from '../../admin/store/decided-rows.ts'
+import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
+import { createSlices } from '../../opd/base/slices.ts'
 import type { DecisionSink, SharedTokens } from '../../opd/ports.ts'
-import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
-import { createSlices } from '../../opd/shared/slices.ts'
 import { createBidBatch } from '../../opd/state/bid-entry.ts'
 import type { ModelControlSource } from '../../opd/state/model-control.ts'
 import { createModelManager } from '../../opd/state/model-manager.ts'
@@ -19,11 +19,16 @@ import { createLog } from '../log.ts'
 import { createTracing } from '../tracing.ts'
 import { countsTaker } from './counters.ts'
 import { type Methods, Peer } from './peer.ts'
-import type { Figures, Progress, ReloadMessage, StartMessage } from './protocol.ts'
+import {
+  type Figures,
+  type Progress,
+  type ReloadMessage,
+  reportEvery,
+  type StartMessage,
+} from './protocol.ts'
 
-/** Milliseconds between two batches of decisions, and between two reports of counters. */
+/** Milliseconds between two batches of decisions. */
 const flushEvery = 10
-const reportEvery = 250
 /** Entries of the decision log that wait for a batch. Further ones are dropped. */
 const maxEntries = 20_000
 
@@ -56,10 +61,12 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
     withdrawn: entry('withdrawn'),
   }
 
+  let { versions, clockAhead } = start.progress
+  const now = () => Date.now() + clockAhead
   const modelManager = createModelManager({
     dir: null,
     attributionWindow,
-    now: Date.now,
+    now,
     log,
     trains: config.node.role !== 'serve',
   })
@@ -67,10 +74,10 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   await modelManager.execute(source)
   const bus = peer.port<ModelBus>('models')
   const modelSync = createModelSync({ modelManager, bus, log, role: config.node.role })
-  let { versions } = start.progress
   const bidPath = createBidPath({
     current,
     place,
+    now,
     log,
     keysOf: ({ opd }) => opd.keys!,
     engine: {
@@ -109,6 +116,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   const timers = [setInterval(flush, flushEvery), setInterval(report, reportEvery)]
   const follow = (progress: Progress) => {
     versions = progress.versions
+    clockAhead = progress.clockAhead
     for (const amount of progress.reductions) engine.reductions.load(amount)
   }
   const changedSuppliers = new Map<string, SupplierConfig>()
@@ -142,9 +150,9 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
     /** Resolves when all requests in flight have their responses, and the first process has everything. */
     async close() {
       await proxy.close()
-      for (const timer of timers) clearInterval(timer)
       await modelSync.close()
       await modelManager.close()
+      for (const timer of timers) clearInterval(timer)
       report()
       await tracing?.flush()
     },
@@ -162,3 +170,5 @@ const methods: Methods = {
   },
 }
 const peer: Peer = new Peer(process, methods)
+// From the load of this code until the end: a worker whose reports are missing is replaced.
+setInterval(() => peer.notify('reported'), reportEvery)

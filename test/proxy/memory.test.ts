@@ -1,6 +1,6 @@
 /** Memory of bodies: bounded, refused above the bound, released (CONTRACT 2, 3). */
 import { once } from 'node:events'
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import * as zlib from 'node:zlib'
 import t from 'tap'
 import { proxySchema } from '../../proxy/config.ts'
@@ -8,6 +8,7 @@ import { bidLogLimit, heldBytesLimit } from '../../proxy/memory.ts'
 import { idleEngine, sample, startProxy } from '../support/proxy.ts'
 import { post, raw } from '../support/raw.ts'
 import { answerText, rawSupplier } from '../support/supplier.ts'
+import { callTo } from '../support/transport.ts'
 import { until } from '../support/until.ts'
 
 const MiB = 1024 ** 2
@@ -56,7 +57,7 @@ t.test('200 bodies of 1 MiB at a slow supplier: what is over the bound is refuse
   const body = post('/bid/acme', Buffer.alloc(MiB, ' '))
   const statuses: Record<string, number> = {}
   const callers = Array.from({ length: count }, async () => {
-    const socket = connect(proxy.port, '127.0.0.1')
+    const socket = callTo(proxy.port)
     socket.on('error', () => {})
     socket.write(body)
     const [head] = await once(socket, 'data')

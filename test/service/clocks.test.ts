@@ -1,14 +1,18 @@
-/** Two whole nodes whose clocks are 5 minutes apart: tokens, wins, commands and live nodes are the same (CONTRACT 13). */
+/**
+ * Two whole nodes whose clocks are 40 minutes apart: tokens, contexts, wins, commands and live nodes are the same, by the clock of
+ * the database (CONTRACT 13).
+ */
 import t from 'tap'
+import type { LiveSnapshot } from '../../admin/fleet/live-schema.ts'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
-import { echoSupplier, type Node, startNode } from '../support/service-node.ts'
+import { echoSupplier, type Node, startNode, sumOf } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
 
 const key = Buffer.alloc(32, 9).toString('base64url')
 const minutes = 60_000
 const json = { 'content-type': 'application/json' }
 
-t.test('clocks 5 minutes apart', { skip: postgresAbsent }, async (t) => {
+t.test('clocks 40 minutes apart', { skip: postgresAbsent }, async (t) => {
   const [supplier, postgres] = await Promise.all([echoSupplier(), startPostgres()])
   const options = {
     endpoint: supplier.url,
@@ -16,8 +20,12 @@ t.test('clocks 5 minutes apart', { skip: postgresAbsent }, async (t) => {
     more: `store: {database: "${postgres.url}"}\nopd: {keys: [{id: 1, secret: ${key}}]}`,
     suppliers: ['id: acme, opd: {enabled: true, holdout: 0}'],
   }
-  const fast = await startNode({ ...options, ahead: 3 * minutes })
-  const slow = await startNode({ ...options, ahead: -2 * minutes })
+  const fast = await startNode({ ...options, ahead: 20 * minutes })
+  // With a process of its own for bids.
+  const slow = await startNode({
+    ...options,
+    ...{ ahead: -20 * minutes, workers: 2, freshConnections: true },
+  })
   t.teardown(() => Promise.all([fast.stop(), slow.stop(), supplier.close(), postgres.close()]))
   const password = fast.bidweir.password!
   const tokens = async (node: Node, form: Record<string, string>) => {
@@ -70,6 +78,50 @@ t.test('clocks 5 minutes apart', { skip: postgresAbsent }, async (t) => {
       const notice = { bid_id: later.id, price: '0.5', svc_opd: later.svcOpd }
       t.match((await other.notify(notice)).body, { status: 'attributed', by: 'context' })
     })
+
+  for (const [name, one, other] of both)
+    t.test(`contexts of a node that is ${name} are valid at the other`, async (t) => {
+      for (let n = 0; n < 10; n++) {
+        const { id, svcOpd } = await one.bid({ id: `context ${name} ${n}` })
+        const { body } = await other.notify({ bid_id: id, price: '0.5', svc_opd: svcOpd })
+        t.match(body, { status: 'attributed', by: 'context' })
+        t.notOk(body['late'])
+      }
+      const count = async (context: string) =>
+        sumOf(await other.metrics(), 'bidweir_contexts_total', `context="${context}"`)
+      t.equal((await count('invalid')) + (await count('expired')), 0)
+    })
+
+  t.test('the offset of each clock is a metric, and a line in the console', async (t) => {
+    const problems = async () => {
+      const answer = await call(slow, await fast.login(), '/api/svc/live/')
+      const { nodes } = (await answer.json()) as LiveSnapshot
+      return nodes.flatMap(({ problems }) => problems.map(({ text }) => text)).sort()
+    }
+    for (const [node, minutesAhead] of [
+      [fast, -20],
+      [slow, 20],
+    ] as const) {
+      const offset = sumOf(await node.metrics(), 'bidweir_clock_offset_seconds')
+      t.ok(Math.abs(offset - minutesAhead * 60) < 5, `${offset} s`)
+    }
+    await until(async () => (await problems()).length === 2, { what: 'figures of both nodes' })
+    const [ahead, behind] = await problems()
+    t.match(ahead, /^the clock of the node is 1\d\d\d\.\d s ahead of that of the database$/)
+    t.match(behind, /^the clock of the node is 1\d\d\d\.\d s behind that of the database$/)
+  })
+
+  t.test('an entry of the audit trail has the time of the database', async (t) => {
+    const token = await fast.login()
+    const answer = await call(fast, token, '/api/svc/opd/acme/', 'PUT', { hold: true })
+    t.equal(answer.status, 200)
+    t.equal((await call(fast, token, '/api/svc/opd/acme/', 'PUT', { hold: false })).status, 200)
+    const trail = (await (await call(slow, token, '/api/svc/audit/?limit=1')).json()) as {
+      at: string | number
+    }[]
+    const age = Date.now() - new Date(trail[0]!.at).getTime()
+    t.ok(Math.abs(age) < 5 * minutes, `${age} ms`)
+  })
 
   t.test('the last word about models and holds wins, whoever says it', async (t) => {
     const token = await fast.login()

@@ -4,7 +4,7 @@
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import t, { type Test } from 'tap'
-import type { LiveSnapshot } from '../../admin/fleet/live.ts'
+import type { LiveSnapshot } from '../../admin/fleet/live-schema.ts'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
 import { type ServedNode as Node, serveNode } from '../support/served-node.ts'
 import { type Answered, echoSupplier, startNode } from '../support/service-node.ts'

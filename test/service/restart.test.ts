@@ -2,9 +2,9 @@
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
-import { dayOf } from '../../opd/engine/day-reductions.ts'
-import { serveNode } from '../support/served-node.ts'
-import { echoSupplier, sumOf } from '../support/service-node.ts'
+import { dayOf } from '../../opd/pricing/day-reductions.ts'
+import { type ServedNode, serveNode } from '../support/served-node.ts'
+import { echoSupplier, startNode, sumOf } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
 
 const key = (id: number) => `{id: ${id}, secret: ${Buffer.alloc(32, id).toString('base64url')}}`
@@ -38,6 +38,34 @@ t.test('the context key: no context of either key is lost', async (t) => {
   await again(key(2))
   t.match(await win(third), attributed)
 })
+
+for (const workers of [1, 2])
+  t.test(
+    `bids of before a restart are found by their ids, with ${workers} processes`,
+    async (t) => {
+      const supplier = await echoSupplier()
+      const options = {
+        endpoint: supplier.url,
+        suppliers: ['id: acme, opd: {enabled: true, holdout: 0}'],
+        auth: 'none' as const,
+        workers,
+      }
+      const start = workers === 1 ? serveNode : startNode
+      let node: ServedNode = await start(options)
+      const { folder } = node
+      t.teardown(async () => {
+        await node.stop()
+        await supplier.close()
+      })
+      for (let n = 0; n < 8; n++) await node.bid({ id: `b${n}` })
+      await node.stop()
+      node = await start({ ...options, folder })
+      for (let n = 0; n < 8; n++) {
+        const { body } = await node.notify({ bid_id: `b${n}`, price: '0.5' })
+        t.match(body, { status: 'attributed', by: 'bid_log' })
+      }
+    },
+  )
 
 t.test('the key that signs tokens: old tokens end, sessions go on', async (t) => {
   const supplier = await echoSupplier()

@@ -7,7 +7,8 @@ import { createDemoSupplier } from '../../service/demo/supplier.ts'
 import { runHere } from '../support/cli.ts'
 import { command, newFolder, startBidweir, token } from '../support/process.ts'
 import { walkThrough } from '../support/readme.ts'
-import { serveBidweir } from '../support/served-node.ts'
+import { serveBidweir, serveNode } from '../support/served-node.ts'
+import { echoSupplier } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
 
 const request = {
@@ -214,3 +215,37 @@ t.test(
     })
   },
 )
+
+t.test('a supplier whose seats are all inactive is sent nothing until one is active', async (t) => {
+  const supplier = await echoSupplier()
+  const node = await serveNode({ endpoint: supplier.url, suppliers: ['id: acme'] })
+  t.teardown(async () => {
+    await node.stop()
+    await supplier.close()
+  })
+  const send = async (method: string, dsp_seats: object[]) => {
+    const body = JSON.stringify({ dsp_seats })
+    const headers = { 'content-type': 'application/json' }
+    const { status } = await node.api('/api/svc/ssp/acme/', { method, headers, body })
+    t.equal(status, method === 'POST' ? 201 : 200)
+  }
+  const ask = async () => {
+    const url = `http://127.0.0.1:${node.bidweir.proxyPort}/bid/acme`
+    const headers = { 'content-type': 'application/json' }
+    const body = '{"id":"q","ext":{"bids":[{"id":"b","impid":"1","price":1}]}}'
+    const response = await fetch(url, { method: 'POST', headers, body })
+    await response.body?.cancel()
+    return response.headers.get('x-bidweir-reason') ?? response.status
+  }
+  t.equal(await ask(), 200, 'without seats')
+  await send('POST', [
+    { name: 'other', is_active: false },
+    { name: 's', is_active: false },
+  ])
+  await until(async () => (await ask()) === 'inactive')
+  const sent = supplier.requests.length
+  t.equal(await ask(), 'inactive')
+  t.equal(supplier.requests.length, sent)
+  await send('PUT', [{ name: 's', is_active: true }])
+  await until(async () => (await ask()) === 200)
+})

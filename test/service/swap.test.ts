@@ -1,6 +1,6 @@
 /** A configuration is applied supplier by supplier, with yields to the event loop. */
 import t from 'tap'
-import { createSlices } from '../../opd/shared/slices.ts'
+import { createSlices } from '../../opd/base/slices.ts'
 import { activeSuppliers, swapSuppliers } from '../../service/bid-path.ts'
 import { loadConfig } from '../../service/config/load.ts'
 import { file } from '../support/config.ts'

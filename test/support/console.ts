@@ -3,7 +3,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Browser, chromium, type Page } from 'playwright-core'
 import type { Test } from 'tap'
-import type { Kept, LiveSnapshot } from '../../admin/fleet/live.ts'
+import type { Kept, LiveSnapshot } from '../../admin/fleet/live-schema.ts'
 import { runDemo } from '../../service/demo/main.ts'
 import { createDemoSupplier } from '../../service/demo/supplier.ts'
 import { newFolder, token } from './process.ts'
@@ -140,10 +140,11 @@ export async function consoleInBrowser(t: Test) {
   return { ...world, browser, ...(await openPage(browser)) }
 }
 
-/** The page asks for its figures every second instead of every three: tests wait for that. */
+/** The page reads its figures, seats and reports every second: tests wait for that. */
 const pollSooner = `
   const { setTimeout: real } = window
-  window.setTimeout = (run, ms, ...more) => real(run, ms === 3000 ? 1000 : ms, ...more)`
+  const every = [3000, 9000, 20000]
+  window.setTimeout = (run, ms, ...more) => real(run, every.includes(ms) ? 1000 : ms, ...more)`
 
 /** A page that collects its errors and the violations of its policy. */
 export async function openPage(browser: Browser, options: object = {}) {

@@ -1,4 +1,4 @@
-import type { DecisionRecord } from '../../opd/engine/types.ts'
+import type { DecisionRecord } from '../../opd/types.ts'
 
 /** A bid as the engine decided it. */
 export const decided = (over: Partial<DecisionRecord> = {}): DecisionRecord => ({

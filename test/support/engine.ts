@@ -1,10 +1,10 @@
 /** An engine on a clock of the test's own, fed with bid requests and answers as the proxy feeds it. */
 
+import type { Log } from '../../opd/base/log.ts'
+import { drained } from '../../opd/base/slices.ts'
 import type { Integration } from '../../opd/config.ts'
 import { createEngine } from '../../opd/engine/engine.ts'
 import type { DecisionSink, SharedBidLog } from '../../opd/ports.ts'
-import type { Log } from '../../opd/shared/log.ts'
-import { drained } from '../../opd/shared/slices.ts'
 import { createBidLog } from '../../opd/state/bid-log.ts'
 import { fixedLearner } from './opd-doubles.ts'
 

@@ -1,11 +1,13 @@
 /** `/opd/imp` on port 0, for callers of several accounts and roles. */
 import type { Test } from 'tap'
-import type { Caller } from '../../admin/auth/roles.ts'
 import { TokenError } from '../../admin/auth/tokens.ts'
+import type { Caller } from '../../admin/http/roles.ts'
 import { createAdmin } from '../../admin/http/server.ts'
 import { ImpressionCounters } from '../../admin/impressions/counters.ts'
 import type { ImpressionAuth, LedgerOfWins } from '../../admin/impressions/lookup.ts'
+import { Notices } from '../../admin/impressions/process.ts'
 import { impressions } from '../../admin/impressions/route.ts'
+import type { LossStore } from '../../admin/store/losses.ts'
 import { hour, type TestEngineOptions, testEngine } from '../support/engine.ts'
 import { integration, memoryLedger } from '../support/opd-doubles.ts'
 import { silent } from './store.ts'
@@ -23,6 +25,7 @@ interface ImpressionsOptions extends Partial<TestEngineOptions> {
   encoded?: boolean
   /** Instead of the one in memory. */
   store?: LedgerOfWins
+  losses?: LossStore
 }
 
 type Params = Record<string, string | undefined>
@@ -38,11 +41,9 @@ export async function impressionsApi(t: Test, options: ImpressionsOptions = {}) 
 
   async function listen(engine: typeof world.engine) {
     const counters = new ImpressionCounters()
-    const deps = {
+    const noticeDeps = {
       engine,
       ledger: options.store ?? ledger,
-      losses: { record: async (decision: string) => lost.size < lost.add(decision).size },
-      encodedPrices: () => options.encoded ?? false,
       auth: options.auth ?? 'bearer',
       contextTtl: () => 48 * hour,
       integration: (id: string) => engine.integration(id),
@@ -51,6 +52,15 @@ export async function impressionsApi(t: Test, options: ImpressionsOptions = {}) 
       alert: (what: string) => alerts.push(what),
       counters,
       onDuplicate: () => {},
+    }
+    const notices = new Notices(noticeDeps)
+    const deps = {
+      ...noticeDeps,
+      notices,
+      losses: options.losses ?? {
+        record: async (decision: string) => lost.size < lost.add(decision).size,
+      },
+      encodedPrices: () => options.encoded ?? false,
       tracer: null,
       log: { error: () => {} },
       verifier: {
@@ -95,7 +105,7 @@ export async function impressionsApi(t: Test, options: ImpressionsOptions = {}) 
       const body = (await response.json()) as Record<string, unknown>
       return { http: response.status, body }
     }
-    return { engine, counters, send, notify, lose, tally, url }
+    return { engine, counters, send, notify, lose, tally, url, notices }
   }
 
   return { ...world, ledger, alerts, listen, ...(await listen(world.engine)) }

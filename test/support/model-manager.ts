@@ -7,8 +7,9 @@ import {
 } from '../../opd/state/model-manager.ts'
 
 export const errors: string[] = []
+export const infos: string[] = []
 const log = {
-  info() {},
+  info: (_fields: object, text: string) => void infos.push(text),
   warn() {},
   error: (_fields: object, text: string) => void errors.push(text),
 }

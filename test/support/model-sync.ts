@@ -1,5 +1,5 @@
 /** Nodes whose model is a sum, and a bus in memory: what each has learned can be read, and how often. */
-import type { NodeLearner } from '../../opd/learner/types.ts'
+import type { NodeLearner } from '../../opd/learner-types.ts'
 import { createModelManager, type ModelManager } from '../../opd/state/model-manager.ts'
 import { leaseLife, type ModelBus, type SharedModelHead } from '../../opd/state/shared-model.ts'
 
@@ -56,6 +56,9 @@ class Sum implements NodeLearner {
   freeze() {}
   chance() {
     return 0
+  }
+  recentBids() {
+    return []
   }
   *snapshotting(taken = () => {}): Generator<undefined, Uint8Array[]> {
     taken()

@@ -5,7 +5,7 @@ import type { LedgerRow } from '../../admin/store/tables.ts'
 import { type Integration, type OpdConfig, opdSchema } from '../../opd/config.ts'
 import type { Decision } from '../../opd/learner.ts'
 import type { PricingLearner } from '../../opd/ports.ts'
-import type { EligibleBid } from '../../opd/pricing/types.ts'
+import type { EligibleBid } from '../../opd/shared/reasons.ts'
 
 interface Taught {
   kind: 'win' | 'loss' | 'withdraw'

@@ -12,6 +12,8 @@ interface Postgres {
   url: string
   /** It and its connections stop where they are, and answer nobody; or go on. */
   freeze(frozen: boolean): void
+  /** Its processes, the first one first. */
+  pids(): number[]
   stop(): Promise<void>
   start(): Promise<void>
   close(): Promise<void>
@@ -125,6 +127,7 @@ export async function startPostgres(): Promise<Postgres> {
   }
   return {
     freeze,
+    pids: () => [child.pid!, ...tree(child.pid!)],
     url: `postgres://bidweir@127.0.0.1:${port}/postgres`,
     start,
     stop,

@@ -18,6 +18,7 @@ export interface Running {
   adminPort: number
   /** null: notices have no listener of their own. */
   noticesPort: number | null
+  agentPort?: number | null
   password: string | null
   stdout: () => string
   stderr: () => string

@@ -1,8 +1,9 @@
 /** A proxy on port 0 with an engine that changes no response, unless the test gives another one. */
 import { Registry } from 'prom-client'
-import type { Engine, ResponseToRewrite, RewrittenResponse } from '../../opd/engine/types.ts'
+import type { Engine, ResponseToRewrite, RewrittenResponse } from '../../opd/types.ts'
 import { proxySchema, routeSchema } from '../../proxy/config.ts'
 import { type BidProxy, createProxy } from '../../proxy/proxy.ts'
+import { listenerTls } from './transport.ts'
 
 interface IdleEngine extends Partial<Engine> {
   /** Of a whole response, in one slice. */
@@ -22,14 +23,17 @@ export function idleEngine({ rewrite = unchanged, ...over }: IdleEngine = {}): E
     countUnmodified() {},
     readsResponses: () => false,
     countUnread() {},
+    priceAgentCall: () => null,
     priceStandalone: () => ({ ok: false, status: 404, faults: [] }),
     findDecision: async () => ({
       context: 'absent',
       by: null,
       record: null,
       ambiguous: [],
+      provisional: false,
       late: false,
     }),
+    hasLogged: () => false,
     explain: () => ({ context: 'invalid', record: null, late: false }),
     rate: () => null,
     recordWin() {},
@@ -69,9 +73,11 @@ export async function startProxy(
     lines.push(fields)
   }
   const lane = options.lane ?? process.env['TEST_LANE']
+  const tls = listenerTls()
   const config = proxySchema.parse({
     listen: '127.0.0.1:0',
     fastLane: lane !== 'general',
+    ...(tls === null ? {} : { tls }),
     ...options.proxy,
   })
   const routes = Object.entries(suppliers).map(([id, route]) => ({

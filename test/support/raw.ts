@@ -1,5 +1,6 @@
 /** A caller that writes bytes and reads bytes. */
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
+import { callTo } from './transport.ts'
 
 export interface RawAnswer {
   status: number
@@ -17,7 +18,7 @@ export function raw(
   port: number,
   bytes: string | Buffer | readonly (string | Buffer)[],
   done: (text: string) => boolean = whole,
-  open: (port: number) => Socket = (to) => connect(to, '127.0.0.1'),
+  open: (port: number) => Socket = callTo,
 ): Promise<RawAnswer> {
   return new Promise((resolve, reject) => {
     const socket = open(port)
@@ -48,7 +49,7 @@ export const segment = (socket: Socket, bytes: string | Buffer): Promise<void> =
 
 /** A caller that sends one request after another on one connection. */
 export function keptOpen(port: number) {
-  const socket = connect(port, '127.0.0.1').on('error', () => {})
+  const socket = callTo(port).on('error', () => {})
   const ask = (bytes: Buffer) =>
     new Promise<RawAnswer>((resolve) => {
       let text = ''

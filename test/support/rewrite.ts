@@ -1,11 +1,11 @@
 /** The rewriter driven by cases as data: what a case leaves out is an ordinary bid of 2.00 on an imp with floor 0.5. */
 
+import { drained } from '../../opd/base/slices.ts'
 import { type Integration, opdSchema } from '../../opd/config.ts'
-import type { RewrittenResponse } from '../../opd/engine/types.ts'
-import type { BidReason, EligibleBid, PriceBid } from '../../opd/pricing/types.ts'
 import { rewriteInSlices } from '../../opd/rewrite/rewrite.ts'
 import type { Rates } from '../../opd/shared/rates.ts'
-import { drained } from '../../opd/shared/slices.ts'
+import type { BidReason, EligibleBid, PriceBid } from '../../opd/shared/reasons.ts'
+import type { RewrittenResponse } from '../../opd/types.ts'
 
 export interface RewriteCase {
   title: string

@@ -45,6 +45,7 @@ export async function serveBidweir(yaml: string, folder = newFolder()): Promise<
     proxyPort: service.proxyPort,
     adminPort: service.adminPort,
     noticesPort: service.noticesPort,
+    agentPort: service.agentPort,
     password: service.firstUser?.password ?? null,
     stdout: () => '',
     stderr: () => logged,

@@ -1,7 +1,8 @@
 /** Suppliers for tests: real sockets on port 0, from well-behaved to hostile. */
 import { createServer as createHttp, type IncomingMessage, type ServerResponse } from 'node:http'
-import { type AddressInfo, createServer as createNet, type Server, type Socket } from 'node:net'
-import { createServer as createTls } from 'node:tls'
+import { createServer as createHttps } from 'node:https'
+import type { AddressInfo, Server, Socket } from 'node:net'
+import { listenerTls, schemeOf, socketServer, type Transport, transport } from './transport.ts'
 
 export interface TestSupplier {
   url: string
@@ -24,11 +25,11 @@ const listening = (server: Server) =>
 async function opened(
   server: Server,
   sockets: ReadonlySet<Socket>,
-  protocol = 'http',
+  on: Transport,
 ): Promise<TestSupplier> {
   const port = await listening(server)
   return {
-    url: `${protocol}://127.0.0.1:${port}/openrtb`,
+    url: `${schemeOf(on)}://127.0.0.1:${port}/openrtb`,
     connections: 0,
     requests: [],
     aborted: 0,
@@ -43,7 +44,7 @@ async function opened(
 /** A supplier that answers by `handler`, with node:http. */
 export async function httpSupplier(handler: Handler): Promise<TestSupplier> {
   const sockets = new Set<Socket>()
-  const server = createHttp((request, response) => {
+  const onRequest = (request: IncomingMessage, response: ServerResponse) => {
     const chunks: Buffer[] = []
     request.on('data', (chunk) => chunks.push(chunk))
     request.on('error', () => {
@@ -57,21 +58,23 @@ export async function httpSupplier(handler: Handler): Promise<TestSupplier> {
       supplier.requests.push({ url: request.url!, headers: request.rawHeaders, body })
       handler(request, response, body)
     })
-  })
+  }
+  const tls = listenerTls()
+  const server = tls === null ? createHttp(onRequest) : createHttps(tls, onRequest)
   server.keepAliveTimeout = 60_000
   server.on('connection', (socket) => {
     supplier.connections++
     sockets.add(socket)
     socket.once('close', () => sockets.delete(socket))
   })
-  const supplier = await opened(server, sockets)
+  const supplier = await opened(server, sockets, transport())
   return supplier
 }
 
-/** A supplier that is handed the raw socket at each whole request (heads with Content-Length only). `tls`: it speaks TLS. */
+/** A supplier that is handed the socket at each whole request (heads with Content-Length only). */
 export async function rawSupplier(
   handler: (socket: Socket, request: string, nth: number) => void,
-  tls: { cert: string; key: string } | null = null,
+  on = transport(),
 ): Promise<TestSupplier> {
   const sockets = new Set<Socket>()
   const accepted = (socket: Socket) => {
@@ -99,11 +102,7 @@ export async function rawSupplier(
       }
     })
   }
-  const server =
-    tls === null
-      ? createNet({ noDelay: true }, accepted)
-      : createTls({ ...tls, noDelay: true }, accepted)
-  const supplier = await opened(server, sockets, tls === null ? 'http' : 'https')
+  const supplier = await opened(socketServer(accepted, on), sockets, on)
   return supplier
 }
 

@@ -4,9 +4,8 @@
 import type { IncomingMessage } from 'node:http'
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import { addRoute } from '../../http/call.ts'
-import { Problem } from '../../http/problem.ts'
+import { BusyError, Problem } from '../../http/problem.ts'
 import type { Store } from '../../store/index.ts'
-import { PasswordsBusyError } from '../passwords.ts'
 import type { Throttle } from '../throttle.ts'
 import { logIn } from '../users.ts'
 import { accessLife, clientId, type Issuer, type SigningKeys } from './issuer.ts'
@@ -179,7 +178,7 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
       const { statusCode = 500, message } = error
       if (error instanceof Problem) throw error
       if (error instanceof OAuthError) return refuse(reply, error)
-      if (error instanceof PasswordsBusyError)
+      if (error instanceof BusyError)
         return refuse(reply, new OAuthError('temporarily_unavailable', message, 2))
       if (statusCode < 500) return refuse(reply, new OAuthError('invalid_request', message))
       request.log.error({ err: message }, 'the token endpoint failed')

@@ -10,8 +10,8 @@ import {
   SignJWT,
 } from 'jose'
 import { sql } from 'kysely'
+import type { Caller } from '../../http/roles.ts'
 import type { Store } from '../../store/index.ts'
-import type { Caller } from '../roles.ts'
 import { type AcceptedToken, failureOf, TokenError } from '../tokens.ts'
 import type { User } from '../users.ts'
 import type { Session } from './refresh-tokens.ts'
@@ -122,7 +122,9 @@ export function createIssuer(keys: SigningKeys, path: string, now: () => number)
         })
         // Clients reach the nodes of one store at different hosts and under different prefixes, so that only the path
         // of the realm must match.
-        if (!URL.canParse(payload.iss ?? '') || !new URL(payload.iss ?? '').pathname.endsWith(path))
+        const iss: unknown = payload.iss
+        // URL reads an array with one element as a text
+        if (typeof iss !== 'string' || !URL.canParse(iss) || !new URL(iss).pathname.endsWith(path))
           throw new TokenError('issuer')
         if (payload['typ'] !== 'Bearer') throw new TokenError('type')
         const { roles } = payload['realm_access'] as { roles: string[] }

@@ -1,6 +1,7 @@
 /** Changes. A dialog says what a change does and asks for confirmation; a message then offers to undo it. */
 import { signal } from '@preact/signals'
 import { useEffect, useRef } from 'preact/hooks'
+import { Conflict } from './changes.js'
 import { withFields } from './forms.js'
 import { html } from './html.js'
 
@@ -19,6 +20,8 @@ import { html } from './html.js'
 /** @type {import('@preact/signals').Signal<Action | null>} */
 const asked = signal(null)
 const fault = signal('')
+/** The change cannot be made any more: what the dialog says is no longer so. */
+const isOutdated = signal(false)
 /** Whether a change runs now, for all buttons. */
 const pending = signal(false)
 /** @type {import('@preact/signals').Signal<{ text: string, undo?: Action['undo'], bad?: boolean } | null>} */
@@ -27,18 +30,19 @@ const message = signal(null)
 /** @param {Action} action */
 export function ask(action) {
   fault.value = ''
+  isOutdated.value = false
   message.value = null
   asked.value = action
 }
 
-/** Resolves to the fault; null: none. @param {() => Promise<unknown>} act */
+/** Resolves to the fault; null: none. @param {() => Promise<unknown>} act @returns {Promise<Error | null>} */
 async function attempt(act) {
   pending.value = true
   try {
     await act()
     return null
   } catch (error) {
-    return /** @type {Error} */ (error).message
+    return /** @type {Error} */ (error)
   } finally {
     pending.value = false
   }
@@ -49,7 +53,8 @@ async function run({ act, done, undo }, input) {
   fault.value = ''
   const why = await attempt(() => act(input))
   if (why !== null) {
-    fault.value = `Not changed: ${why}`
+    isOutdated.value = why instanceof Conflict
+    fault.value = `Not changed: ${why.message}`
     return
   }
   asked.value = null
@@ -59,7 +64,8 @@ async function run({ act, done, undo }, input) {
 /** @param {() => Promise<unknown>} act */
 async function undo(act) {
   const why = await attempt(act)
-  message.value = why === null ? { text: 'Undone.' } : { text: `Not undone: ${why}`, bad: true }
+  message.value =
+    why === null ? { text: 'Undone.' } : { text: `Not undone: ${why.message}`, bad: true }
 }
 
 export function Dialog() {
@@ -92,10 +98,13 @@ export function Dialog() {
         <div class="row end">
           <button type="button" disabled=${busy} onClick=${() => {
             asked.value = null
-          }}>Cancel</button>
-          <button type="submit" class=${action.danger ? 'primary danger' : 'primary'} disabled=${busy} aria-busy=${busy}>
+          }}>${isOutdated.value ? 'Close' : 'Cancel'}</button>
+          ${
+            !isOutdated.value &&
+            html`<button type="submit" class=${action.danger ? 'primary danger' : 'primary'} disabled=${busy} aria-busy=${busy}>
             ${busy ? 'Working…' : action.verb}
-          </button>
+          </button>`
+          }
         </div>
       </form>`
     }

@@ -4,46 +4,87 @@ import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import { glossary } from './glossary.js'
 import { html } from './html.js'
 
-/** A term with an explanation that opens by click, tap or keyboard. `of`: what it explains, if the name is shown elsewhere.
- * @param {{ name: string, text?: string | undefined, of?: string }} props */
-export function Term({ name, text, of = name }) {
-  const id = useId()
-  const button = useRef(/** @type {HTMLElement | null} */ (null))
-  const place = (/** @type {Event & { newState?: string }} */ event) => {
-    const box = /** @type {HTMLElement} */ (event.target)
-    if (event.newState !== 'open' || button.current === null) return
-    const { left, bottom } = button.current.getBoundingClientRect()
-    box.style.left = `${Math.max(8, Math.min(left, innerWidth - box.offsetWidth - 8))}px`
-    box.style.top = `${Math.min(bottom + 6, innerHeight - box.offsetHeight - 8)}px`
-  }
-  const explained = text ?? glossary[name]
-  if (explained === undefined) return html`<span>${name}</span>`
-  return html`<span class="term">${name}<button type="button" class="help" ref=${button}
-    popovertarget=${id} aria-label=${`What is ${of}?`}>?</button><span
-    popover="auto" id=${id} class="tip" role="note" onToggle=${place}>${explained}</span></span>`
+/** Places an explanation below what it explains, within the window. @param {{ current: HTMLElement | null }} anchor */
+const placeBelow = (anchor) => (/** @type {Event & { newState?: string }} */ event) => {
+  const box = /** @type {HTMLElement} */ (event.target)
+  if (event.newState !== 'open' || anchor.current === null) return
+  const { left, bottom } = anchor.current.getBoundingClientRect()
+  box.style.left = `${Math.max(8, Math.min(left, innerWidth - box.offsetWidth - 8))}px`
+  box.style.top = `${Math.min(bottom + 6, innerHeight - box.offsetHeight - 8)}px`
 }
 
-/** Reads something once and after changes of `key`; `again` reads it anew. The last value stays meanwhile.
- * @template T @param {() => Promise<T>} read @param {unknown[]} key
- * @returns {{ value: T | null, fault: string, again: () => Promise<void> }} */
-export function useRead(read, key) {
-  const [state, set] = useState({ value: /** @type {T | null} */ (null), fault: '' })
+/** A term that opens its explanation by click, tap or keyboard.
+ * @param {{ name: string, text?: string | undefined }} props */
+export function Term({ name, text }) {
+  const id = useId()
+  const button = useRef(/** @type {HTMLElement | null} */ (null))
+  const explained = text ?? glossary[name]
+  if (explained === undefined) return html`<span>${name}</span>`
+  return html`<span><button type="button" class="help" ref=${button}
+    popovertarget=${id} aria-label=${`${name}: what is it?`}>${name}</button><span
+    popover="auto" id=${id} class="tip" role="note" onToggle=${placeBelow(button)}>${explained}</span></span>`
+}
+
+/** The head of a column that sorts. Its explanation is shown while the pointer is on it, or the focus.
+ * @param {{ name: string, arrow: string, onSort: () => void }} props */
+function SortHead({ name, arrow, onSort }) {
+  const id = useId()
+  const button = useRef(/** @type {HTMLElement | null} */ (null))
+  const tip = useRef(/** @type {HTMLElement | null} */ (null))
+  const explained = glossary[name]
+  const shows = (/** @type {boolean} */ open) => () => tip.current?.togglePopover(open)
+  return html`<button type="button" class=${explained === undefined ? 'sort' : 'sort help'} ref=${button} onClick=${onSort}
+      aria-describedby=${explained === undefined ? undefined : id}
+      onMouseEnter=${shows(true)} onMouseLeave=${shows(false)} onFocus=${shows(true)} onBlur=${shows(false)}
+      onKeyDown=${(/** @type {KeyboardEvent} */ { key }) => key === 'Escape' && shows(false)()}
+      >${name}<span aria-hidden="true">${arrow}</span></button>${
+        explained !== undefined &&
+        html`<span popover="manual" id=${id} class="tip" role="tooltip" ref=${tip} onToggle=${placeBelow(button)}>${explained}</span>`
+      }`
+}
+
+/**
+ * Reads something once, after changes of `key`, and every `every` milliseconds while the page is seen; `again` reads it anew. The
+ * last value of the same key stays meanwhile, and is never shown for another key.
+ * @template T @param {() => Promise<T>} read @param {unknown[]} key @param {number} [every]
+ * @returns {{ value: T | null, fault: string, again: () => Promise<void> }}
+ */
+export function useRead(read, key, every) {
+  const id = JSON.stringify(key)
+  /** @type {{ id: string, value: T | null, fault: string }} */
+  const unread = { id, value: null, fault: '' }
+  const [state, set] = useState(unread)
   const round = useRef(0)
+  /** That of the last rendering, so that a timer reads what is shown now. */
+  const latest = useRef(read)
+  latest.current = read
   const again = async () => {
     round.current += 1
     const mine = round.current
     try {
-      const value = await read()
-      if (mine === round.current) set({ value, fault: '' })
+      const value = await latest.current()
+      if (mine === round.current) set({ id, value, fault: '' })
     } catch (error) {
-      if (mine === round.current)
-        set((last) => ({ ...last, fault: /** @type {Error} */ (error).message }))
+      const fault = /** @type {Error} */ (error).message
+      if (mine === round.current) set((last) => ({ ...(last.id === id ? last : unread), fault }))
     }
   }
   useEffect(() => {
-    void again()
-  }, key)
-  return { ...state, again }
+    /** @type {ReturnType<typeof setTimeout> | undefined} */
+    let timer
+    let ended = false
+    const next = async (/** @type {boolean} */ isFirst) => {
+      if (isFirst || !document.hidden) await again()
+      if (!ended && every !== undefined) timer = setTimeout(() => void next(false), every)
+    }
+    void next(true)
+    return () => {
+      ended = true
+      clearTimeout(timer)
+    }
+  }, [id])
+  const { value, fault } = state.id === id ? state : unread
+  return { value, fault, again }
 }
 
 /** Loading, failed, empty, or the content.
@@ -58,6 +99,18 @@ export function loaded({ value, fault, again }, content, empty = '') {
   ${value === null && fault === '' && html`<p class="soft">Loading…</p>`}
   ${isEmpty && html`<p class="soft">${empty}</p>`}
   ${value !== null && !isEmpty && content(value)}`
+}
+
+/** Characters of a name from which it is cut. */
+const longName = 24
+
+/** A name, cut in its middle if it is long; a screen reader and a tooltip have it whole. @param {{ name: string, most?: number }} props */
+export function Name({ name, most = longName }) {
+  const letters = [...name]
+  if (letters.length <= most) return name
+  const end = Math.floor((most - 1) / 3)
+  const cut = `${letters.slice(0, most - 1 - end).join('')}…${letters.slice(-end).join('')}`
+  return html`<span title=${name}><span aria-hidden="true">${cut}</span><span class="hidden">${name}</span></span>`
 }
 
 const marks = { bad: '✕', warn: '!', ok: '✓', none: '?' }
@@ -75,12 +128,13 @@ export function Figure({ name, value, note, level }) {
 }
 
 /**
- * `by`: the value to sort by; `total`: the cell below all rows; `wide`: left out of narrow windows.
+ * `by`: the value to sort by; `total`: the cell below all rows; `wide`: left out of narrow windows; `widest`: of all but the widest.
  * @template Row @typedef {object} Column
  * @property {string} name
  * @property {(row: Row) => Shown} cell
  * @property {boolean} [text]
  * @property {boolean} [wide]
+ * @property {boolean} [widest]
  * @property {string} [help]
  * @property {(row: Row) => number | string | null} [by]
  * @property {(rows: Row[]) => Shown} [total]
@@ -93,17 +147,16 @@ export const number = (name, cell, more = {}) => ({ name, cell, ...more })
  * @param {Partial<Column<Row>>} more @returns {Column<Row>} */
 export const text = (name, cell, more = {}) => number(name, cell, { text: true, ...more })
 
-/** @param {{ text?: boolean, wide?: boolean }} column */
-const kindOf = ({ text, wide }) => `${text ? 'text' : 'number'}${wide ? ' wide' : ''}`
+/** @param {{ text?: boolean, wide?: boolean, widest?: boolean }} column */
+const kindOf = ({ text, wide, widest }) =>
+  `${text ? 'text' : 'number'}${wide ? ' wide' : ''}${widest ? ' widest' : ''}`
 
 /** The name of a column, with its explanation.
  * @template Row @param {Column<Row>} column @param {{ by: string, down: boolean } | undefined} sort @param {() => void} onSort */
 function head({ name, by, help }, sort, onSort) {
   if (by === undefined) return html`<${Term} name=${name} text=${help} />`
   const arrow = sort?.by !== name ? '' : sort.down ? ' ▾' : ' ▴'
-  return html`<button type="button" class="sort" onClick=${onSort}>${name}<span aria-hidden="true">${arrow}</span></button>${
-    glossary[name] && html`<${Term} name="" of=${name} text=${glossary[name]} />`
-  }`
+  return html`<${SortHead} name=${name} arrow=${arrow} onSort=${onSort} />`
 }
 
 /**

@@ -36,14 +36,14 @@ export const duration = (seconds) => milliseconds(seconds == null ? null : secon
 const moneys = new Map()
 
 /**
- * An amount in currency units: two decimals, or four if it is small.
+ * An amount in currency units: two decimals, or four below one unit.
  * @param {number | string | null | undefined} amount
  * @param {string} currency
  */
 export function money(amount, currency) {
   if (amount === null || amount === undefined) return absent
   const value = Number(amount)
-  const digits = value !== 0 && Math.abs(value) < 10 ? 4 : 2
+  const digits = value !== 0 && Math.abs(value) < 1 ? 4 : 2
   const key = `${currency} ${digits}`
   let format = moneys.get(key)
   if (format === undefined) {
@@ -68,6 +68,25 @@ const times =
 
 export const time = times({ dateStyle: 'medium', timeStyle: 'medium' })
 export const clock = times({ timeStyle: 'medium' })
+const dayName = times({ weekday: 'short', day: 'numeric', month: 'short' })
+const hourName = times({
+  weekday: 'short',
+  day: 'numeric',
+  month: 'short',
+  hour: '2-digit',
+  minute: '2-digit',
+})
+const tickDay = times({ day: 'numeric', month: 'short' })
+const tickHour = times({ hour: 'numeric', minute: '2-digit' })
+const midnight = times({ hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }, 'en-GB')
+
+/** The beginning of an hour or a day. @param {number} at @param {string} by */
+export const bucketTime = (at, by) => (by === 'day' ? dayName(at) : hourName(at))
+
+/** Of an axis whose marks are `step` seconds apart: the day at midnight, else the hour. @param {number} at @param {number} step */
+export const tickTime = (at, step) =>
+  step >= 86_400 || midnight(at) === '00:00' ? tickDay(at) : tickHour(at)
+
 /** As 2026-01-31. */
 export const dateOf = times({ year: 'numeric', month: '2-digit', day: '2-digit' }, 'en-CA')
 

@@ -18,17 +18,19 @@ export const glossary = {
     'Margin of optimized bids minus margin of the holdout, for 1,000 bids: what optimization earns. The same days as kept wins.' +
     interval,
   'Requests / s': 'Bid requests a second, averaged over the last minutes.',
-  'No bid': 'Share of requests that the supplier answered without a bid.',
+  'No bid': 'Share of the requests sent to the supplier that it answered without a bid.',
   Failed:
-    'Share of all requests that had no answer in time (time-out) or no whole answer at all (error). Requests that bidweir refused itself are among all of them.',
+    'Share of the requests sent to the supplier that had no answer in time (time-out) or no whole answer at all (error). Requests that bidweir refused itself were not sent.',
+  Refused:
+    'Share of all requests that bidweir refused itself, mostly without sending them: the supplier or the node is overloaded, the data center is inactive or over its allotment, or the caller may not send bids.',
   'p50 / p99':
-    'Half of the requests of the last minutes took at most the first time, 99% at most the second. Estimated from a histogram.',
+    'How long the supplier took for the requests of the last minutes: half of them at most the first time, 99% at most the second. Requests that were not sent do not count. Estimated from a histogram.',
   'Wins today':
     'Win notices attributed to a decision, and bids that OPD decided, since midnight in the time zone of the page. From the store: all nodes.',
   'Win rate':
     'Wins divided by decided bids. Wins arrive later than bids, so the last minutes look low.',
   State:
-    'Red: something is broken or surely below its floor. Amber: look at it. Green: no fault seen. Grey: no requests, so nothing is known.',
+    'Red: something is broken or surely below its floor. Amber: look at it; the reason and what to do are beside it. Green: no fault seen. Grey: no requests, so nothing is known.',
   Hold: 'While an integration is on hold, its bids leave at their own price (factor 1), on every node. Bids continue.',
   Factor: 'Outbound price divided by inbound price. 1 leaves the price as it is.',
   Guard:

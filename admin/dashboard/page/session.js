@@ -94,13 +94,14 @@ const roleMissing = 'This user lacks a role: at least viewer is required'
 
 /**
  * The response of a call; a token that has expired is renewed.
- * @param {string} path @param {string} method @param {unknown} body
+ * @param {string} path @param {string} method @param {unknown} body @param {Record<string, string>} headers
  */
-export async function request(path, method = 'GET', body = undefined) {
+export async function request(path, method = 'GET', body = undefined, headers = {}) {
   const send = () =>
     fetch(path, {
       method,
       headers: {
+        ...headers,
         authorization: `Bearer ${tokens.value?.access}`,
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
       },
@@ -126,9 +127,12 @@ export async function request(path, method = 'GET', body = undefined) {
   )
 }
 
-/** @param {string} path @param {string} method @param {unknown} body @returns {Promise<any>} */
-export async function call(path, method = 'GET', body = undefined) {
-  return (await request(path, method, body)).json()
+/**
+ * @param {string} path @param {string} method @param {unknown} body @param {Record<string, string>} headers
+ * @returns {Promise<any>}
+ */
+export async function call(path, method = 'GET', body = undefined, headers = {}) {
+  return (await request(path, method, body, headers)).json()
 }
 
 /** Ends the session at the service or issuer too, since there may be other copies of the refresh token. */

@@ -3,12 +3,12 @@ import { computed, signal } from '@preact/signals'
 import { dateOf, startOfDay, zone } from './format.js'
 import { call, onEnd, tokens } from './session.js'
 
-/** @import { LiveSnapshot, LiveIntegration } from '../../fleet/live.ts' */
+/** @import { LiveSnapshot, LiveIntegration } from '../../fleet/live-schema.ts' */
 /** @import { ReportRow } from '../../reports/columns.ts' */
 
 const every = 3000
 /** Reports read the store, and change slowly. */
-const reportsEvery = 20_000
+export const reportsEvery = 20_000
 
 /** @type {import('@preact/signals').Signal<LiveSnapshot | null>} */
 export const live = signal(null)

@@ -3,9 +3,17 @@ import type { Kysely } from 'kysely'
 import { sql } from 'kysely'
 import type { Tables } from '../tables.ts'
 import { upTo015 } from './001-to-015.ts'
+import { unattributed } from './016-unattributed.ts'
+import { nodeFingerprints } from './017-node-fingerprints.ts'
+import { outcomes } from './018-outcomes.ts'
 import type { Migration } from './migration.ts'
 
-export const migrations: readonly Migration[] = [...upTo015]
+export const migrations: readonly Migration[] = [
+  ...upTo015,
+  unattributed,
+  nodeFingerprints,
+  outcomes,
+]
 
 /** A row of this kind beside a migration's own: programs that do not know the migration must not start. */
 const requiredPrefix = 'required:'

@@ -3,8 +3,8 @@
  * with each win received while no guard acts. While a guard acts, every bid is sent at its own price; afterwards prices begin
  * again as at the start.
  */
-import type { Guard } from '../../pricing/arms.ts'
-import { halfWidth } from '../../pricing/confidence.ts'
+import type { Guard } from '../../shared/arms.ts'
+import { halfWidth } from '../../shared/confidence.ts'
 import { DelayedSums } from './delayed-sums.ts'
 import type { Evidence } from './evidence.ts'
 import { WinRateCusum } from './win-rate-cusum.ts'

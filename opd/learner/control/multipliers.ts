@@ -3,8 +3,9 @@
  * lambda that of kept wins, in units of the mean bid. Both follow the gradient of the dual problem: each decision changes them
  * by the distance between the goal and what the model, corrected by measurement, expects to keep.
  */
-import type { Mode } from '../../pricing/arms.ts'
-import type { Policy } from '../types.ts'
+
+import type { Policy } from '../../learner-types.ts'
+import type { Mode } from '../../shared/arms.ts'
 import type { Losses } from './calibration.ts'
 import type { Evidence } from './evidence.ts'
 

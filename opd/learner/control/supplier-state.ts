@@ -1,6 +1,7 @@
 /** The state of one supplier and mode: its evidence, multipliers and guards. */
-import type { Mode } from '../../pricing/arms.ts'
-import type { Policy } from '../types.ts'
+
+import type { Policy } from '../../learner-types.ts'
+import type { Mode } from '../../shared/arms.ts'
 import { measureLosses, unverified } from './calibration.ts'
 import { Evidence, groupOf, type Outcome, totalOf } from './evidence.ts'
 import { Guards } from './guards.ts'

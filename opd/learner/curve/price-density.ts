@@ -2,7 +2,7 @@
  * The distribution of the lowest winning price by placement, cumulative over fine ticks, and the weight of the parametric form
  * beside it. A placement without a distribution has the form alone.
  */
-import { mix } from '../../shared/hash.ts'
+import { mix } from '../../base/hash.ts'
 import { keyAt } from './priors.ts'
 
 /** Ticks of 1.26 % of a distribution: prices within a factor of 25. */

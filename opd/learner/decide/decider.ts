@@ -1,13 +1,13 @@
 /** Decides the price of one bid: its own price (holdout), a random one (explored), or the best by curve and multipliers. */
 
-import { hashText } from '../../shared/hash.ts'
+import { hashText } from '../../base/hash.ts'
+import type { BidFacts, Decision, Policy } from '../../learner-types.ts'
 import type { SupplierState } from '../control/supplier-state.ts'
 import type { SupplierStates } from '../control/supplier-states.ts'
 import type { Curve } from '../curve/curve.ts'
 import { keyAt } from '../curve/priors.ts'
 import { isPrice, OwnDecision } from '../exposure.ts'
 import { featureBytes, hasFloor, hashAt, supplierKey } from '../features.ts'
-import type { BidFacts, Decision, Policy } from '../types.ts'
 import { FeatureCache } from './feature-cache.ts'
 import { type PriceQuery, PriceSearch } from './price-search.ts'
 

@@ -2,9 +2,10 @@
  * The hashes and keys of the latest bid. The bids of a response have equal features, and hashing them again would take a third
  * of a decision.
  */
+
+import type { BidFacts } from '../../learner-types.ts'
 import { keyCount } from '../curve/priors.ts'
 import { featureBytes, keysOf, quarterOf, setFloor, writeFeatures } from '../features.ts'
-import type { BidFacts } from '../types.ts'
 
 const isAlike = (one: BidFacts, other: BidFacts) =>
   one.supplier === other.supplier &&

@@ -7,7 +7,7 @@
  *   heads, next                               chains by hash, so that a win finds its row
  */
 
-import { drained } from '../../shared/slices.ts'
+import { drained } from '../../base/slices.ts'
 import { featureBytes, featureHash, hasFeatures } from '../features.ts'
 
 export const windowRows = 65_536
@@ -84,6 +84,19 @@ export class SettledRows {
     if (outcome !== 'won') return
     early.set(nameOf(features), least)
     if (early.size > earlyMost) for (const oldest of early.keys()) return void early.delete(oldest)
+  }
+
+  /** Copies of the features of the newest rows, the newest first. `accepts`: whether a row, which begins at `from`, is one of them. */
+  newest(accepts: (bytes: Uint8Array, from: number) => boolean, most: number): Uint8Array[] {
+    const { rows, size, at } = this
+    const found: Uint8Array[] = []
+    for (let back = 1; back <= size && found.length < most; back++) {
+      const row = (at - back + windowRows) % windowRows
+      const from = row * featureBytes
+      if (this.outcome[row] === outcomes.void || !accepts(rows, from)) continue
+      found.push(rows.slice(from, from + featureBytes))
+    }
+    return found
   }
 
   copy(): RowArrays {

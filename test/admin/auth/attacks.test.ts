@@ -1,5 +1,12 @@
 /** Forged and stolen tokens, against the embedded realm and against two nodes on one store. */
-import { createHmac, createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
+import {
+  createHmac,
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPairSync,
+  type KeyObject,
+  sign,
+} from 'node:crypto'
 import fastify from 'fastify'
 import t, { type Test } from 'tap'
 import { bearer } from '../../../admin/auth/bearer.ts'
@@ -104,6 +111,16 @@ t.test('forged tokens at the embedded realm', async (t) => {
     'a token of 11 KB': `${head}.${body}.${'A'.repeat(11_000)}`,
     'a token of 20 KB': `${head}.${body}.${'A'.repeat(20_000)}`,
   }
+  // signed by the key of the realm, as a fault of this service or of another one with its key might do
+  const { private_jwk } = await store.db
+    .selectFrom('signing_keys')
+    .select('private_jwk')
+    .executeTakeFirstOrThrow()
+  const realKey = createPrivateKey({ key: JSON.parse(private_jwk), format: 'jwk' })
+  t.equal((await who(signed({}, {}, realKey))).status, 200, 'a token of the same form is valid')
+  forged['an issuer that is a list'] = signed({}, { iss: [claims['iss']] }, realKey)
+  forged['an issuer that is a list of two'] = signed({}, { iss: ['x', claims['iss']] }, realKey)
+  forged['an issuer that is an object'] = signed({}, { iss: { url: claims['iss'] } }, realKey)
   for (const [name, token] of Object.entries(forged)) {
     const answer = await who(token)
     t.equal(answer.status, 401, name)

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { exportJWK, exportSPKI, generateKeyPair, type JWK, SignJWT } from 'jose'
 import t, { type Test } from 'tap'
 import { createAuth } from '../../../admin/auth/index.ts'
-import { may, roles } from '../../../admin/auth/roles.ts'
+import { may, roles } from '../../../admin/http/roles.ts'
 import type { Store } from '../../../admin/store/index.ts'
 import { until } from '../../support/until.ts'
 
@@ -144,6 +144,7 @@ t.test('forged, foreign and spoiled tokens', async (t) => {
     ],
     'five parts': [`${part({ alg: 'RSA-OAEP', enc: 'A128GCM', kid: 'k1' })}.a.b.c.d`, 'malformed'],
     'another issuer': [await sign({ iss: 'https://x.example' }), 'issuer'],
+    'a list of issuers': [await sign({ iss: [claims()['iss']] }), 'issuer'],
     'another audience': [await sign({ aud: 'other', azp: 'other' }), 'audience'],
     'an ID token': [await sign({ typ: 'ID' }), 'type'],
     'a refresh token': [await sign({ typ: 'Refresh' }), 'type'],

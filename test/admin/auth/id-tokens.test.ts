@@ -65,41 +65,59 @@ t.test('what is granted of a scope', async (t) => {
   t.equal(less.body.scope, 'email', 'the refused request has not used the token up')
 })
 
-t.test('the document and tokens name the listener as the caller reached it', async (t) => {
-  const trusted: { list: readonly string[] } = { list: [] }
-  const reached: { at: string | null } = { at: null }
-  const realm = await embeddedRealm(t, undefined, {
-    publicUrl: () => reached.at,
-    trustedProxies: () => trusted.list,
-  })
-  const { store, base, ask, who } = realm
-  await addUser(store, ann)
-  /** By node:http: fetch sets Host itself. */
-  const issuerAt = (headers: Record<string, string>) =>
-    new Promise<string>((resolve, reject) => {
-      request(base + discovery, { headers }, async (response) => {
-        const [body] = await response.toArray()
-        resolve((JSON.parse(String(body)) as Discovery).issuer)
-      })
-        .on('error', reject)
-        .end()
+t.test(
+  'the document and tokens name the listener; only a trusted proxy says otherwise',
+  async (t) => {
+    const trusted: { list: readonly string[] } = { list: [] }
+    const reached: { at: string | null } = { at: null }
+    const realm = await embeddedRealm(t, undefined, {
+      publicUrl: () => reached.at,
+      trustedProxies: () => trusted.list,
     })
-  const proxied = { 'x-forwarded-host': 'a.example, b.example:8443', 'x-forwarded-proto': 'https' }
-  t.equal(await issuerAt({ host: 'bids.example' }), `http://bids.example${realmPath}`)
-  for (const host of ['x/y?"', 'x:99999', 'a@b', '[::1'])
-    t.equal(await issuerAt({ host }), `http://localhost:8081${realmPath}`, 'a host that is none')
-  const spoofed = { host: 'bids.example', ...proxied }
-  t.equal(await issuerAt(spoofed), `http://bids.example${realmPath}`, 'no proxy is trusted')
-  trusted.list = ['127.0.0.1']
-  t.equal(await issuerAt(spoofed), `https://b.example:8443${realmPath}`)
-  reached.at = 'https://ads.example/bidweir/'
-  t.equal(await issuerAt(spoofed), `https://ads.example/bidweir${realmPath}`)
-  const { username, password } = { username: 'ann', password: 'correct-1' }
-  const form = { client_id: 'public-client', grant_type: 'password', username, password }
-  const { access_token, id_token } = (await ask(form, proxied)).body
-  for (const token of [access_token, id_token!])
-    t.equal(decodeJwt(token).iss, `https://ads.example/bidweir${realmPath}`)
-  t.equal((await who(access_token)).status, 200, 'a prefix is no other realm')
-  reached.at = null
-  t.equal((await who((await ask(form, proxied)).body.access_token)).status, 200)
-})
+    const { store, base, ask, who } = realm
+    await addUser(store, ann)
+    /** By node:http: fetch sets Host itself. */
+    const issuerAt = (headers: Record<string, string>) =>
+      new Promise<string>((resolve, reject) => {
+        request(base + discovery, { headers }, async (response) => {
+          const [body] = await response.toArray()
+          resolve((JSON.parse(String(body)) as Discovery).issuer)
+        })
+          .on('error', reject)
+          .end()
+      })
+    const proxied = {
+      'x-forwarded-host': 'a.example, b.example:8443',
+      'x-forwarded-proto': 'https',
+    }
+    const { port } = new URL(base)
+    for (const name of [`127.0.0.1:${port}`, `localhost:${port}`])
+      t.equal(await issuerAt({ host: name }), `http://${name}${realmPath}`, 'the connection itself')
+    const own = `http://127.0.0.1:8081${realmPath}`
+    for (const host of [
+      'bids.example',
+      'localhost:1',
+      `evil.example:${port}`,
+      'x/y?"',
+      'x:99999',
+      'a@b',
+      '[::1',
+    ])
+      t.equal(await issuerAt({ host }), own, `a Host that the caller has chosen: ${host}`)
+    const spoofed = { host: 'bids.example', ...proxied }
+    t.equal(await issuerAt(spoofed), own, 'no proxy is trusted')
+    trusted.list = ['127.0.0.1']
+    t.equal(await issuerAt({ host: 'bids.example' }), `http://bids.example${realmPath}`)
+    t.equal(await issuerAt(spoofed), `https://b.example:8443${realmPath}`)
+    reached.at = 'https://ads.example/bidweir/'
+    t.equal(await issuerAt(spoofed), `https://ads.example/bidweir${realmPath}`)
+    const { username, password } = { username: 'ann', password: 'correct-1' }
+    const form = { client_id: 'public-client', grant_type: 'password', username, password }
+    const { access_token, id_token } = (await ask(form, proxied)).body
+    for (const token of [access_token, id_token!])
+      t.equal(decodeJwt(token).iss, `https://ads.example/bidweir${realmPath}`)
+    t.equal((await who(access_token)).status, 200, 'a prefix is no other realm')
+    reached.at = null
+    t.equal((await who((await ask(form, proxied)).body.access_token)).status, 200)
+  },
+)

@@ -1,8 +1,8 @@
 /** Each call of the API with each role: exactly the roles of the API document are permitted (CONTRACT 8). */
 import { join } from 'node:path'
 import t from 'tap'
-import { may, type Role, roles } from '../../../admin/auth/roles.ts'
 import { addUser } from '../../../admin/auth/users.ts'
+import { may, type Role, roles } from '../../../admin/http/roles.ts'
 import { openStore } from '../../../admin/store/index.ts'
 import { newFolder, startBidweir, token } from '../../support/process.ts'
 import { silent } from '../../support/store.ts'

@@ -5,7 +5,7 @@ import { createAuth } from '../../../admin/auth/index.ts'
 import { createThrottle, networkOf } from '../../../admin/auth/throttle.ts'
 import { addUser } from '../../../admin/auth/users.ts'
 import { openStore } from '../../../admin/store/index.ts'
-import { addressOf, addressRanges, clientAddress } from '../../../opd/shared/client-address.ts'
+import { addressOf, addressRanges, clientAddress } from '../../../opd/base/client-address.ts'
 import '../../support/cheap-passwords.ts'
 
 const log = { info() {}, warn() {}, error() {} }

@@ -41,15 +41,17 @@ export async function screens(t: Test, world: ConsoleInBrowser) {
     t.match(await seats.textContent(), /seat-\w+.*USD/s, 'each buyer with its margin')
     await press(page, 'Save CSV by publisher')
     const file = await download
-    t.match(file.suggestedFilename(), /^bidweir-margin-\d{4}-\d\d-\d\d-to-.*\.csv$/)
+    t.match(file.suggestedFilename(), /^bidweir-margin-\d{4}-\d\d-\d\d-to-\d{4}-\d\d-\d\d\.csv$/)
     const text = await readFile(await file.path(), 'utf8')
-    t.match(text, /^key,key2,decided,wins,revenue,.*currency\r\n/)
+    t.match(text, /^publisher,decided,wins,revenue,.*currency\r\n/)
     t.match(text, /\r\npub-/)
     await page.getByLabel('Time zone').selectOption('UTC')
     await page.getByText('days of UTC').waitFor()
   })
 
   t.test('settings, guards, factors and the win curve are shown in words', async () => {
+    const busiest = await api('/api/svc/reports/wins?ssp=acme&by=publisher&top=1')
+    const [{ key: publisher }] = (await busiest.json()) as [{ key: string }]
     await show(page, base, 'supplier/acme', 'Acme')
     await page.getByText('At least 80% of the wins and 75% of the spend are kept').waitFor()
     await page.getByText('50% of the auctions are the holdout').waitFor()
@@ -57,12 +59,15 @@ export async function screens(t: Test, world: ConsoleInBrowser) {
     await page.getByText(/no guard acts|a new model: small reductions at first/).waitFor()
     await page.getByText(/floor 80%; about \d+ wins (fewer|more) than at full price/).waitFor()
     await page.getByText(/floor 75%; about USD\s[\d.,]+ of spend (fewer|more)/).waitFor()
-    await page.getByLabel('Publisher', { exact: true }).fill('pub-1')
-    await page.getByLabel('Inbound price').fill('3')
-    await press(page, 'Show')
     await page.getByRole('slider').fill('0.8')
-    await page.getByText('Factor 0.8: the bid leaves at 2.4 USD CPM').waitFor()
+    await page.getByText(/Factor 0.8: these bids leave at [\d.]+ USD CPM on average/).waitFor()
     await page.getByText('of the wins at the inbound price').waitFor()
+    await page.getByLabel('Publisher', { exact: true }).fill('never-seen')
+    await press(page, 'Show')
+    await page.getByText('Only 0 such bids are known').waitFor()
+    await page.getByLabel('Publisher', { exact: true }).fill(publisher)
+    await press(page, 'Show')
+    await page.getByText(/Means over the last \d+ such bids/).waitFor()
     await world.fail()
     await show(page, base, 'supplier/down', 'Down <b>')
     await page.getByText('no request was answered').waitFor()
@@ -106,6 +111,11 @@ export async function screens(t: Test, world: ConsoleInBrowser) {
     await field.fill('unknown-bid')
     await press(page, 'Explain')
     await page.getByText('No visible decision for this bid id').waitFor()
+    t.equal(
+      await page.getByRole('region', { name: 'Decision' }).count(),
+      0,
+      'no other bid is shown',
+    )
   })
 
   t.test('models: freeze, undo, reset, roll back', async (t) => {

@@ -107,11 +107,11 @@ export async function manySuppliers(t: Test, { base, page, fail, addSuppliers }:
   )
   await fail()
   await show(page, base, 'suppliers', 'Suppliers')
-  await page.getByText('Total of 203').waitFor()
+  await page.getByText('Total of 204').waitFor()
   t.ok(await page.evaluate('document.documentElement.scrollHeight <= 1.1 * innerHeight'))
   t.match(await page.locator('tbody tr').first().textContent(), /^Down <b>/)
   await page.getByRole('link', { name: 'Supplier 199', exact: true }).scrollIntoViewIfNeeded()
-  for (const name of ['Total of 203', 'Margin today'])
+  for (const name of ['Total of 204', 'Margin today'])
     t.ok(
       await page.getByText(name, { exact: true }).evaluate((each) => {
         const { top, bottom } = (
@@ -125,7 +125,7 @@ export async function manySuppliers(t: Test, { base, page, fail, addSuppliers }:
   await page.getByText('Total of 1', { exact: true }).waitFor()
   t.equal(await page.locator('tbody tr').count(), 1)
   await page.getByRole('button', { name: 'Fault: 1' }).click()
-  await page.getByText('Total of 203').waitFor()
+  await page.getByText('Total of 204').waitFor()
 }
 
 interface DOMRectLike {

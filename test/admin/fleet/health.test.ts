@@ -1,11 +1,18 @@
 /** The state of an integration at a glance. */
 import t from 'tap'
 import { added, quantile, type SupplierFigures } from '../../../admin/fleet/figures.ts'
-import { type HealthContext, healthOf, keptLevel } from '../../../admin/fleet/health.ts'
+import {
+  type HealthContext,
+  healthOf,
+  keptLevel,
+  requestCounts,
+} from '../../../admin/fleet/health.ts'
 
 const figures = (over: Partial<SupplierFigures> = {}): SupplierFigures => ({
   requests: {},
   durations: {},
+  funnel: { decided: 0, noMacro: 0, notices: {}, cleared: 0, clearedLow: 0 },
+  awaited: 0,
   rate: 0,
   modes: {},
   left: {},
@@ -19,6 +26,8 @@ const context: HealthContext = {
   held: false,
   kept: 'none',
   keptSpend: 'none',
+  inactive: [],
+  noticed: true,
 }
 const level = (requests: Record<string, number>, over: Partial<HealthContext> = {}) =>
   healthOf(figures({ requests }), { ...context, ...over }).level
@@ -31,7 +40,7 @@ t.test('the level of requests', async (t) => {
   t.equal(level({ answer: 75, timeout: 20, upstream_error: 5 }), 'bad')
   const dead = healthOf(figures({ requests: { upstream_error: 4 } }), context)
   t.equal(dead.level, 'bad')
-  t.match(dead.reasons, ['no request was answered in the last minutes'])
+  t.match(dead.reasons, [{ text: 'no request was answered in the last minutes' }])
   t.equal(level({ overload: 10, answer: 90 }), 'warn')
   t.equal(level({ qps: 100 }), 'warn', 'refused by us: the supplier is not at fault')
   t.equal(level({ answer: 1 }, { opd: 'invalid' }), 'bad')
@@ -41,10 +50,54 @@ t.test('the level of requests', async (t) => {
 t.test('kept rates against their floor', async (t) => {
   const interval = (lower: number, at: number, upper: number) => ({ lower, at, upper })
   t.equal(keptLevel(interval(0.9, 0.98, 1.1), 0.97), 'ok')
-  t.equal(keptLevel(interval(0.9, 0.95, 1), 0.97), 'warn', 'it may be above')
+  t.equal(keptLevel(interval(0.9, 0.93, 1), 0.97), 'warn', 'it is probably below')
+  t.equal(keptLevel(interval(0.93, 0.965, 1), 0.97), 'ok', 'an estimate that wavers around it')
+  t.equal(keptLevel(interval(0.2, 0.5, 1.3), 0.97), 'none', 'an interval that says nothing')
   t.equal(keptLevel(interval(0.9, 0.93, 0.96), 0.97), 'bad', 'it is surely below')
   t.equal(keptLevel(null, 0.97), 'none')
   t.equal(level({ answer: 5 }, { keptSpend: 'bad' }), 'bad')
+})
+
+t.test('the data center is inactive only while it is', async (t) => {
+  const requests = { inactive: 50, answer: 50 }
+  const off = healthOf(figures({ requests }), { ...context, inactive: ['us-east'] })
+  t.match(off, { level: 'warn', reasons: [{ text: 'the data center us-east is inactive' }] })
+  t.equal(level(requests), 'ok', 'its refusals of the last minutes are no fault any more')
+})
+
+t.test('failed requests are a share of those that were sent, refused ones of all', async (t) => {
+  const requests = { answer: 60, no_bid: 30, timeout: 6, upstream_error: 4, overload: 90, qps: 10 }
+  t.same(requestCounts({ ...requests, client_abort: 5 }), {
+    ...{ total: 205, sent: 100, failed: 10, refused: 100 },
+  })
+  const [share] = healthOf(figures({ requests }), context).reasons
+  t.equal(share?.text, '10% of the requests sent to the supplier failed')
+})
+
+t.test('OPD that earns nothing, or counts what is not so, is a warning with its fix', async (t) => {
+  const requests = { answer: 500 }
+  const sound = { decided: 400, noMacro: 100, notices: { attributed: 95, duplicate: 5 } }
+  const of = (over: object, more: Partial<HealthContext> = {}, awaited = 400) => {
+    const funnel = { cleared: 95, clearedLow: 10, ...sound, ...over }
+    const { level, reasons } = healthOf(figures({ requests, funnel, awaited }), {
+      ...{ ...context, ...more },
+    })
+    t.equal(level, reasons.length === 0 ? 'ok' : 'warn')
+    for (const { fix } of reasons) t.ok(fix !== null && fix.length > 20)
+    return reasons.map(({ text }) => text)
+  }
+  t.same(of({}), [])
+  t.match(of({ decided: 5, noMacro: 495 }), ['only 1.0% of the bids contain the macro'])
+  t.same(of({ decided: 1, noMacro: 5 }), [], 'too few bids to say')
+  t.match(of({}, { noticed: false }), ['no win notice has come for 400 decided bids'])
+  t.same(of({}, { noticed: false }, 199), [], 'too few bids to say')
+  t.same(of({}, { noticed: null }), [], 'one node alone cannot know')
+  const rejected = { notices: { attributed: 80, rejected: 20 } }
+  t.match(of(rejected), ['20% of the win notices are refused'])
+  const unattributed = { notices: { attributed: 80, unattributed: 20 } }
+  t.match(of(unattributed), ['20% of the win notices belong to no known decision'])
+  t.match(of({ clearedLow: 60 }), ['63% of the wins cleared below half of the price sent'])
+  t.same(of({ decided: 0, noMacro: 500 }, { opd: 'off' }), [], 'OPD is off')
 })
 
 t.test('sums of nodes', async (t) => {

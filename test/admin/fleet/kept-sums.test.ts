@@ -2,7 +2,7 @@
 import t from 'tap'
 import { createKeptSums } from '../../../admin/fleet/kept-sums.ts'
 import { openStore } from '../../../admin/store/index.ts'
-import { EngineStats } from '../../../opd/engine/stats.ts'
+import { EngineStats } from '../../../opd/pricing/stats.ts'
 import { noLog } from '../../support/engine.ts'
 import { newFolder } from '../../support/process.ts'
 

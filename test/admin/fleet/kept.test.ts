@@ -1,6 +1,6 @@
 /** Kept wins and spend are those of the last days: a restart does not forget them. */
 import t from 'tap'
-import type { LiveSnapshot } from '../../../admin/fleet/live.ts'
+import type { LiveSnapshot } from '../../../admin/fleet/live-schema.ts'
 import { newFolder } from '../../support/process.ts'
 import { serveNode } from '../../support/served-node.ts'
 import { echoSupplier } from '../../support/service-node.ts'

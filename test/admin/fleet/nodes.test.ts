@@ -1,6 +1,6 @@
 /** The figures of the console over several nodes: the same sums at whichever node answers, or one node alone. */
 import t from 'tap'
-import type { LiveSnapshot } from '../../../admin/fleet/live.ts'
+import type { LiveSnapshot } from '../../../admin/fleet/live-schema.ts'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
 import { publishSooner, serveNode } from '../../support/served-node.ts'
 import { echoSupplier } from '../../support/service-node.ts'

@@ -22,7 +22,8 @@ t.test('each bad parameter is named', async (t) => {
     [`bid_id=a&price=${'9'.repeat(400)}`, ['price']],
     ['bid_id=a&price=${AUCTION_PRICE}', ['price']],
     ['bid_id=%24%7BAUCTION_BID_ID%7D&price=1', ['bid_id']],
-    ['bid_id=a&price=1&price_dsp=x&event=click&ssp=${SSP}', ['ssp', 'event', 'price_dsp']],
+    ['bid_id=a&price=1&price_dsp=x&event=click&cur=usd', ['cur', 'event', 'price_dsp']],
+    ['bid_id=a&price=1&ssp=${SSP}&ssp=acme', ['ssp']],
   ]
   for (const [query, bad] of cases) {
     const response = await send(query)
@@ -37,6 +38,46 @@ t.test('each bad parameter is named', async (t) => {
     )
   }
   t.same(tally(), { rejected: cases.length })
+})
+
+t.test('a macro that was not expanded is absent in optional parameters', async (t) => {
+  const { engine, notify, lose, ledger } = await impressionsApi(t)
+  const macro = (name: string) => `\${AUCTION_${name}}`
+  const optional = {
+    ssp: macro('SEAT_ID'),
+    cur: macro('CURRENCY'),
+    min_to_win: macro('MIN_TO_WIN'),
+    event: '%24%7BEVENT%7D',
+    price_dsp: macro('PRICE'),
+  }
+  const { svcOpd } = auction(engine, { id: 'b1' })
+  const won = await notify({ bid_id: 'b1', price: '0.9', svc_opd: svcOpd, ...optional })
+  t.match(won.body, { status: 'attributed', by: 'context' })
+  t.match(ledger.rows, [{ event: 'win', price_dsp: null, cleared: '0.9' }])
+  const lost = auction(engine, { id: 'b2' })
+  const loss = { ssp: macro('SEAT_ID'), loss: macro('LOSS'), min_to_win: macro('MIN_TO_WIN') }
+  const answer = await lose({ bid_id: 'b2', svc_opd: lost.svcOpd, ...loss })
+  t.match(answer, { http: 200, body: { status: 'recorded' } })
+})
+
+t.test('a cleared price of 0 is refused, and a later price of the same win counts', async (t) => {
+  const { engine, notify, ledger, tally } = await impressionsApi(t)
+  const { svcOpd } = auction(engine, { id: 'b1' })
+  const win = { bid_id: 'b1', svc_opd: svcOpd }
+  for (const price of ['0', '0.00']) {
+    const refused = await notify({ ...win, price })
+    t.match(refused, {
+      http: 422,
+      body: { code: 'implausible_price', errors: [{ pointer: 'price' }] },
+    })
+  }
+  t.match(await notify({ bid_id: 'unknown', price: '0' }), { http: 422 })
+  t.match(
+    ledger.rows.map(({ status, reason, margin }) => ({ status, reason, margin })),
+    Array(2).fill({ status: 'rejected', reason: 'implausible_price', margin: null }),
+  )
+  t.match(await notify({ ...win, price: '0.9' }), { status: 'attributed' })
+  t.same(tally(), { rejected: 3, attributed: 1 })
 })
 
 t.test('AUDIT is a test rendering', async (t) => {

@@ -9,7 +9,8 @@ await ask('POST', path, { body: JSON.stringify({ dsp_seats: [seat], svc: [center
 
 t.test('POST: what is accepted, what conflicts; If-Match on both calls', async (t) => {
   const post = (body: unknown, head = {}) => ask('POST', path, { body: JSON.stringify(body), head })
-  t.equal((await post({ dsp_seats: [{ name: 's1' }] })).status, 409)
+  t.equal((await post({ dsp_seats: [seat] })).status, 201, 'nothing in it differs')
+  t.equal((await post({ dsp_seats: [{ ...seat, qps: [] }] })).status, 409)
   t.equal((await post({ datacenters: [{ location: 'us' }] })).status, 201, 'nothing in it differs')
   t.equal((await post({ datacenters: [{ location: 'us', is_active: false }] })).status, 409)
   t.equal(

@@ -45,24 +45,6 @@ onBoth(async (t, database) => {
     })
     t.equal(created.status, 201)
     t.match(created.body.datacenters, [{ location: 'us-east', client_qps: 80 }])
-    t.equal((await call('POST', path, { dsp_seats: [seat('s1')] })).status, 409)
-    t.equal(
-      (
-        await call('POST', path, {
-          svc: [{ location: 'us-east', client_qps: 80, is_active: true }],
-        })
-      ).status,
-      201,
-      'as it stands: ignored',
-    )
-    t.equal(
-      (
-        await call('POST', path, {
-          datacenters: [{ location: 'us-east', client_qps: 1, is_active: true }],
-        })
-      ).status,
-      409,
-    )
     const rule = await call('POST', path, {
       dsp_seats: [seat('s2')],
       datacenters: [{ location: 'eu', client_qps: 1 }],
@@ -71,6 +53,84 @@ onBoth(async (t, database) => {
     t.match(rule.body.errors, [{ pointer: '/datacenters/0/client_qps' }])
     t.equal((await call('GET', path)).body.dsp_seats.length, 1, 'all or nothing')
     t.equal((await call('POST', path, { name: 'Other' })).status, 422)
+  })
+
+  t.test(
+    'POST ignores seats and data centers that exist as sent, and adds the others',
+    async (t) => {
+      const center = { location: 'us-east', client_qps: 80, is_active: true }
+      const { headers } = await call('GET', path)
+      const unchanged = [
+        { dsp_seats: [seat('s1')], svc: [center] },
+        { dsp_seats: [{ name: 's1' }], svc: [{ location: 'us-east' }] },
+        {
+          dsp_seats: [{ name: 's1', is_active: true, qps: [{ location: 'us-east', value: 100 }] }],
+        },
+      ]
+      for (const body of unchanged) {
+        const repeated = await call('POST', path, body)
+        t.equal(repeated.status, 201, JSON.stringify(body))
+        t.equal(repeated.headers.get('etag'), headers.get('etag'), 'nothing has changed')
+      }
+      const more = await call('POST', '/api/svc/ssp/zeta/', { dsp_seats: [seat('s1')] }, 'root')
+      t.equal(more.status, 201)
+      const added = await call(
+        'POST',
+        '/api/svc/ssp/zeta/',
+        { dsp_seats: [seat('s1'), { name: 's2' }] },
+        'root',
+      )
+      t.match(added.body.dsp_seats, [
+        seat('s1'),
+        { name: 's2', name_external: 's2', is_active: true, qps: [] },
+      ])
+    },
+  )
+
+  t.test('POST refuses a seat or data center that exists with another value', async (t) => {
+    const cases: [object, string][] = [
+      [{ dsp_seats: [{ ...seat('s1'), name_external: 'other' }] }, '/dsp_seats/0/name_external'],
+      [{ dsp_seats: [{ name: 's1', is_active: false }] }, '/dsp_seats/0/is_active'],
+      [{ dsp_seats: [seat('s1', 99)] }, '/dsp_seats/0/qps'],
+      [{ dsp_seats: [{ name: 's1', qps: [] }] }, '/dsp_seats/0/qps'],
+      [{ dsp_seats: [{ name: 'new' }, seat('s1', null)] }, '/dsp_seats/1/qps'],
+      [{ datacenters: [{ location: 'us-east', client_qps: 1 }] }, '/datacenters/0/client_qps'],
+      [{ svc: [{ location: 'us-east', is_active: false }] }, '/svc/0/is_active'],
+    ]
+    for (const [body, pointer] of cases) {
+      const refused = await call('POST', path, body)
+      t.equal(refused.status, 409, pointer)
+      t.match(refused.body.errors, [{ pointer }])
+    }
+    t.equal((await call('GET', path)).body.dsp_seats.length, 1, 'all or nothing')
+  })
+
+  t.test('a seat without a limit at a location lifts the bound of client_qps there', async (t) => {
+    const zeta = '/api/svc/ssp/zeta/'
+    const send = (method: string, body: unknown) => call(method, zeta, body, 'root')
+    const center = (client_qps: number | null, location = 'us-east') => ({
+      datacenters: [{ location, client_qps }],
+    })
+    t.equal((await send('POST', center(101))).status, 422, 'the sum is 100')
+    t.equal((await send('POST', { dsp_seats: [seat('no limit', null)] })).status, 201)
+    t.equal((await send('POST', center(1_000_000))).status, 201)
+    t.equal((await send('PUT', center(2_000_000))).status, 200)
+    const elsewhere = await send('POST', center(1, 'eu'))
+    t.equal(elsewhere.status, 422, 'a seat without an entry counts as 0')
+    t.match(elsewhere.body.errors, [{ pointer: '/datacenters/0/client_qps' }])
+    t.equal((await send('POST', center(null, 'eu'))).status, 201)
+  })
+
+  t.test('a supplier knows whether all its seats are inactive', async (t) => {
+    const zeta = '/api/svc/ssp/zeta/'
+    const states = async (...active: boolean[]) => {
+      const dsp_seats = ['s1', 's2', 'no limit'].map((name, n) => ({ name, is_active: active[n] }))
+      t.equal((await call('PUT', zeta, { dsp_seats }, 'root')).status, 200)
+      await directory.refresh()
+      return directory.snapshot().suppliers.get('zeta')?.allSeatsInactive
+    }
+    t.equal(await states(false, false, false), true)
+    t.equal(await states(false, true, false), false)
   })
 
   t.test('only is_active and client_qps can be edited, within the rule', async (t) => {

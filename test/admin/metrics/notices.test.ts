@@ -1,13 +1,13 @@
 import { Gauge, Histogram, Registry } from 'prom-client'
 import t from 'tap'
+import { exposition } from '../../../admin/http/exposition.ts'
 import { ImpressionCounters } from '../../../admin/impressions/counters.ts'
 import { TopNames } from '../../../admin/impressions/top-names.ts'
 import { armPairOf } from '../../../admin/metrics/comparison.ts'
-import { exposition } from '../../../admin/metrics/exposition.ts'
 import { opdMetrics } from '../../../admin/metrics/registry.ts'
-import { EngineStats, ModeStats } from '../../../opd/engine/stats.ts'
-import { keptWins, uplift } from '../../../opd/pricing/confidence.ts'
-import { metricsOf } from '../../../opd/shared/metrics.ts'
+import { metricsOf } from '../../../opd/base/metrics.ts'
+import { EngineStats, ModeStats } from '../../../opd/pricing/stats.ts'
+import { keptWins, uplift } from '../../../opd/shared/confidence.ts'
 
 t.test('the 200 busiest names have counters, the rest is other, and nothing is lost', async (t) => {
   const names = new TopNames(() => 200)
@@ -109,17 +109,19 @@ const linesOf = (text: string) => text.split('\n').filter((line) => /^[^#]/.test
 t.test('a publisher called other, or like a line of text, is no second series', async (t) => {
   const registry = new Registry()
   const counters = new ImpressionCounters()
+  const odd = ['other', 'other', '', 'unknown', 'a"b\\c\nd', 'a\rb', 'a\\u{d}b', 'a\u2028b']
+  for (const name of odd) counters.publishers.add('a', 'revenue', name)
   for (let index = 0; index < 300; index++) counters.publishers.add('a', 'revenue', `p${index}`)
-  for (const name of ['other', 'other', '', 'unknown', 'a"b\\c\nd'])
-    counters.publishers.add('a', 'revenue', name)
   opdMetrics(registry, { stats: new EngineStats(), counters, ...idle })
   const text = (await exposition(() => metricsOf(registry))()).toString()
   const own = linesOf(text).filter((line) => line.startsWith('bidweir_publisher'))
   t.equal(new Set(own.map((line) => line.slice(0, line.lastIndexOf(' ')))).size, own.length)
   t.equal(
     own.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0),
-    305,
+    308,
   )
+  t.match(text, 'a\\\\u{d}b"} 2', 'a carriage return is shown as its escape')
+  t.notMatch(text, /[\r\u2028]/)
 })
 
 t.test(

@@ -1,6 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
-import type { Caller } from '../../../admin/auth/roles.ts'
+import type { Caller } from '../../../admin/http/roles.ts'
 import { createAdmin } from '../../../admin/http/server.ts'
 import { decisions } from '../../../admin/prices/decisions.ts'
 import { standalone } from '../../../admin/prices/standalone.ts'

@@ -2,7 +2,7 @@
 
 import { readRows } from '../../../admin/reports/rows.ts'
 import type { LedgerRow } from '../../../admin/store/tables.ts'
-import { decimal, difference } from '../../../opd/shared/decimal.ts'
+import { decimal, difference } from '../../../opd/base/decimal.ts'
 import { entry, unplaced } from '../../support/ledger-entry.ts'
 import { onBoth, storeAt } from '../../support/store.ts'
 
@@ -17,7 +17,7 @@ const win = (supplier: string, over: Partial<LedgerRow> = {}): LedgerRow => {
 
 const readings = {
   notices: { bill: 'billing', both: 'both' },
-  rates: { USD: 1, EUR: 0.92 },
+  rates: { USD: 1, EUR: 0.92, GBP: 0.8 },
   base: 'USD',
 } as const
 
@@ -129,6 +129,20 @@ onBoth(async (t, database) => {
         difference: '-0.5',
       },
     })
+  })
+
+  t.test('a sum in another currency is converted to its last digit', async (t) => {
+    await keep(
+      win('exact', {
+        currency: 'GBP',
+        in_ba: '0.129772521',
+        cleared: '0.000000511',
+        out_ba: '0.1',
+      }),
+      win('exact', { currency: 'GBP', in_ba: '0.00000001', cleared: '0', out_ba: '0' }),
+    )
+    const exact = { cleared: '0.00000063875', margin: '0.162215025', revenue: '0.16221566375' }
+    t.match(await report('exact'), [{ ...exact, out_ba: '0.125' }])
   })
 
   t.test('a bid that is found nowhere counts once, whichever events came', async (t) => {

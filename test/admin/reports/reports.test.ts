@@ -4,7 +4,7 @@ import { createAdmin } from '../../../admin/http/server.ts'
 import { reporting } from '../../../admin/reports/route.ts'
 import { createRollup } from '../../../admin/store/rollup.ts'
 import type { LedgerRow } from '../../../admin/store/tables.ts'
-import type { DecisionRecord } from '../../../opd/engine/types.ts'
+import type { DecisionRecord } from '../../../opd/types.ts'
 import { decided } from '../../support/decision-record.ts'
 import { entry, unplaced } from '../../support/ledger-entry.ts'
 import { onBoth, silent, storeAt } from '../../support/store.ts'
@@ -118,16 +118,23 @@ onBoth(async (t, database) => {
   t.match(hours[0]!['key'], /^2026-\d\d-\d\dT\d\d:00:00.000Z$/)
   t.same(await (await get('wins?from=0&to=1000')).json(), [])
   const csv = await (await get('margin?by=domain&format=csv')).text()
-  t.match(csv, /^key,key2,decided,wins,revenue/)
-  t.match(csv, /\r\n'=cmd\(\),,40,8,/, 'a formula is told to be text')
+  t.match(csv, /^domain,decided,wins,revenue/, 'the key has the name of its grouping')
+  t.match(csv, /\r\n'=cmd\(\),40,8,/, 'a formula is told to be text')
   await store.ledger.record(win(32, 'treated', 'p3', { margin: '-0.5', cleared: '2.5' }))
   const negative = await (await get('margin?by=publisher&format=csv')).text()
-  t.match(negative, /\r\np3,,0,1,0.002,0.0025,-0.0005,/, 'an amount is none')
-  const file = await get('margin?by=publisher&format=csv&from=2026-09-20&to=2026-09-22')
-  t.equal(
-    file.headers.get('content-disposition'),
-    'attachment; filename="bidweir-margin-2026-09-20-to-2026-09-22.csv"',
-  )
+  t.match(negative, /\r\np3,0,1,0.002,0.0025,-0.0005,/, 'an amount is none')
+  for (const [range, days] of [
+    ['from=2026-09-20&to=2026-09-22', '2026-09-20-to-2026-09-21'],
+    ['from=2026-09-20&to=2026-09-21', '2026-09-20'],
+    ['from=2026-09-20&to=2026-09-21&tz=Asia/Tokyo', '2026-09-20'],
+  ] as const) {
+    const file = await get(`margin?by=supplier,day&format=csv&${range}`)
+    t.equal(
+      file.headers.get('content-disposition'),
+      `attachment; filename="bidweir-margin-${days}.csv"`,
+    )
+    t.match(await file.text(), /^supplier,day,decided,wins,revenue/)
+  }
   const rowsOf = async (query: string) =>
     (await (await get(query)).json()) as Record<string, unknown>[]
   t.match(await rowsOf('discrepancy?by=domain,publisher'), [

@@ -4,7 +4,7 @@ import { readRows } from '../../../admin/reports/rows.ts'
 import { createRetention } from '../../../admin/store/retention.ts'
 import { createDuplicateCounts } from '../../../admin/store/rollup.ts'
 import type { LedgerRow } from '../../../admin/store/tables.ts'
-import { difference } from '../../../opd/shared/decimal.ts'
+import { difference } from '../../../opd/base/decimal.ts'
 import { entry } from '../../support/ledger-entry.ts'
 import { onBoth, silent, storeAt } from '../../support/store.ts'
 

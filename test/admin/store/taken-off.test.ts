@@ -1,6 +1,6 @@
 /** What OPD took off on a day is summed over all nodes and survives them, on both databases. */
 import { createTakenOff } from '../../../admin/store/taken-off.ts'
-import { DayReductions } from '../../../opd/engine/day-reductions.ts'
+import { DayReductions } from '../../../opd/pricing/day-reductions.ts'
 import { onBoth, recordingLog, silent, storeAt } from '../../support/store.ts'
 
 const day = 86_400_000

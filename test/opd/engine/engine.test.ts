@@ -1,6 +1,6 @@
 import t from 'tap'
-import type { DecisionRecord } from '../../../opd/engine/types.ts'
-import { drained } from '../../../opd/shared/slices.ts'
+import { drained } from '../../../opd/base/slices.ts'
+import type { DecisionRecord } from '../../../opd/types.ts'
 import { auction, hour, keys, testEngine } from '../../support/engine.ts'
 import { integration } from '../../support/opd-doubles.ts'
 

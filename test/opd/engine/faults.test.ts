@@ -3,8 +3,8 @@
 import Fastify from 'fastify'
 import t, { type Test } from 'tap'
 import { standalone } from '../../../admin/prices/standalone.ts'
+import { drained } from '../../../opd/base/slices.ts'
 import type { DecisionSink, SharedBidLog } from '../../../opd/ports.ts'
-import { drained } from '../../../opd/shared/slices.ts'
 import { auction, testEngine } from '../../support/engine.ts'
 import { integration } from '../../support/opd-doubles.ts'
 

@@ -1,12 +1,12 @@
 /** Whatever comes, prices stay in bounds, the model stays finite, and bytes stay small. */
 import * as fc from 'fast-check'
 import t from 'tap'
-import type { DecisionRecord } from '../../../opd/engine/types.ts'
 import { sigmoid } from '../../../opd/learner/curve/form.ts'
 import { fineGrid, tickOf } from '../../../opd/learner/decide/price-grid.ts'
 import { featureBytes } from '../../../opd/learner/features.ts'
 import { type BidFacts, createLearner } from '../../../opd/learner.ts'
 import { createContextCodec, Nonces } from '../../../opd/pricing/context.ts'
+import type { DecisionRecord } from '../../../opd/types.ts'
 
 const facts: BidFacts = { supplier: 'acme', mode: 'revenue', inBa: 1, floor: 0, publisher: 'p' }
 const price = fc.oneof(

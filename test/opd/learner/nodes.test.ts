@@ -2,12 +2,12 @@
 
 import * as fc from 'fast-check'
 import t from 'tap'
+import { drained } from '../../../opd/base/slices.ts'
 import { Evidence } from '../../../opd/learner/control/evidence.ts'
 import { Segments } from '../../../opd/learner/control/segments.ts'
 import { SupplierState } from '../../../opd/learner/control/supplier-state.ts'
 import { rowBytes, updatesMost } from '../../../opd/learner/train/update-log.ts'
 import { createLearner, type Learner, refit } from '../../../opd/learner.ts'
-import { drained } from '../../../opd/shared/slices.ts'
 import { apart, bid, chances, long, off, pure, start, taught } from '../../support/learners.ts'
 
 const deltaHead = 16

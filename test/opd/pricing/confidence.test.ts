@@ -6,7 +6,7 @@ import {
   keptSpend,
   keptWins,
   uplift,
-} from '../../../opd/pricing/confidence.ts'
+} from '../../../opd/shared/confidence.ts'
 import { source } from '../../support/random.ts'
 
 const arm = () => ({ bids: 0, wins: 0, margin: 0, marginSquares: 0, spend: 0, spendSquares: 0 })

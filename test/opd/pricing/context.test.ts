@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t from 'tap'
-import type { DecisionRecord } from '../../../opd/engine/types.ts'
 import { createContextCodec, Nonces } from '../../../opd/pricing/context.ts'
 import { createBidLog } from '../../../opd/state/bid-log.ts'
+import type { DecisionRecord } from '../../../opd/types.ts'
 import { decided } from '../../support/decision-record.ts'
 
 const hour = 3_600_000

@@ -1,8 +1,8 @@
 /** Beyond a number of decisions a second, the model is trained with a uniform sample of them. */
 import t from 'tap'
+import { mulberry32 } from '../../../opd/base/random.ts'
 import { createEngine } from '../../../opd/engine/engine.ts'
 import { ExposureSampler } from '../../../opd/pricing/exposures.ts'
-import { mulberry32 } from '../../../opd/shared/random.ts'
 import { createBidLog } from '../../../opd/state/bid-log.ts'
 import { aloneDeps, auction, hour, testEngine } from '../../support/engine.ts'
 import { integration } from '../../support/opd-doubles.ts'

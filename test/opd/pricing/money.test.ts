@@ -1,6 +1,5 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { amounts, applyFactor, keptShareOf } from '../../../opd/pricing/amounts.ts'
 import {
   compare,
   decimal,
@@ -9,7 +8,8 @@ import {
   microsText,
   plain,
   shortMicros,
-} from '../../../opd/shared/decimal.ts'
+} from '../../../opd/base/decimal.ts'
+import { amounts, applyFactor, keptShareOf } from '../../../opd/pricing/amounts.ts'
 
 t.test('a JSON number becomes a plain decimal of the same value', async (t) => {
   const cases: [string, string][] = [

@@ -1,8 +1,8 @@
 import t from 'tap'
+import { drained } from '../../../opd/base/slices.ts'
 import { opdSchema } from '../../../opd/config.ts'
-import type { PriceBid } from '../../../opd/pricing/types.ts'
 import { rewriteInSlices } from '../../../opd/rewrite/rewrite.ts'
-import { drained } from '../../../opd/shared/slices.ts'
+import type { PriceBid } from '../../../opd/shared/reasons.ts'
 import { matchPlaceholders } from '../../support/placeholders.ts'
 import { vectors } from '../../support/vectors.ts'
 

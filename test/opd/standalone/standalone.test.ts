@@ -1,5 +1,5 @@
 import t from 'tap'
-import type { EligibleBid } from '../../../opd/pricing/types.ts'
+import type { EligibleBid } from '../../../opd/shared/reasons.ts'
 import { standalone } from '../../../opd/standalone/standalone.ts'
 import { opdOf } from '../../support/rewrite.ts'
 

@@ -1,8 +1,12 @@
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import t from 'tap'
-import type { DecisionRecord } from '../../../opd/engine/types.ts'
 import { createBidBatch, recordsOf } from '../../../opd/state/bid-entry.ts'
 import { createBidLog } from '../../../opd/state/bid-log.ts'
+import { restoreBids, spoolBids } from '../../../opd/state/bid-spool.ts'
+import type { DecisionRecord } from '../../../opd/types.ts'
 import { decided } from '../../support/decision-record.ts'
+import { newFolder } from '../../support/process.ts'
 
 const hour = 3_600_000
 let now = 1_800_000_000_000
@@ -107,4 +111,59 @@ t.test('a batch is sent when it is full, and slabs take any number of them', asy
   batch.flush()
   t.equal(log.stats.entries, count)
   for (const n of [0, 1, 2000, count - 1]) t.equal(log.find(`many ${n}`).length, 1, String(n))
+})
+
+t.test('a bid log that is written to disk and read again', async (t) => {
+  const warnings: object[] = []
+  const quiet = { info() {}, error() {}, warn: (fields: object) => void warnings.push(fields) }
+  const path = join(newFolder(), 'bid-log')
+  const log = createBidLog({ ttl: hour, now: () => now })
+  const old = record('old')
+  log.put(old)
+  now += hour + 1
+  const kept = Array.from({ length: 20_000 }, (_, n) => record(`kept ${n}`))
+  for (const each of kept) log.put(each)
+  await spoolBids(path, log, quiet)
+  t.equal(statSync(path).mode & 0o777, 0o600)
+
+  const restored = async () => {
+    const next = createBidLog({ ttl: hour, now: () => now })
+    await restoreBids(path, next, quiet)
+    t.notOk(existsSync(path), 'the file is removed')
+    return next
+  }
+  const bytes = readFileSync(path)
+  const next = await restored()
+  for (const each of [0, 9_999, 19_999]) t.same(next.find(`kept ${each}`), [kept[each]])
+  t.same([next.find('old'), next.stats.entries], [[], 20_000], 'expired decisions are left out')
+  t.same((await restored()).stats.entries, 0, 'without a file there is nothing to read')
+  t.same(warnings, [])
+
+  t.test('a file that cannot be read is logged, and what can be read of it is used', async (t) => {
+    const damaged = Buffer.from(bytes)
+    damaged[bytes.length - 100]! ^= 1
+    for (const [content, most] of [
+      ['another program', 0],
+      ['', 0],
+      [bytes.subarray(0, bytes.length - 5), 19_999],
+      [damaged, 19_999],
+      [Buffer.concat([bytes.subarray(0, 8), Buffer.alloc(64, 255)]), 0],
+    ] as const) {
+      writeFileSync(path, content)
+      warnings.length = 0
+      const { entries } = (await restored()).stats
+      t.ok(entries <= most && (most === 0 || entries > 0), `${entries}`)
+      t.equal(warnings.length, 1)
+    }
+    mkdirSync(path)
+    warnings.length = 0
+    await restored()
+    t.equal(warnings.length, 1, 'a folder')
+  })
+
+  t.test('a folder that cannot be written is logged', async (t) => {
+    warnings.length = 0
+    await spoolBids(join(path, 'absent', 'bid-log'), log, quiet)
+    t.match(warnings, [{ err: /ENOENT/ }])
+  })
 })

@@ -1,10 +1,19 @@
 /** Snapshots of models over restarts: restored, damaged, retained, and failing disks. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { gunzipSync, gzipSync } from 'node:zlib'
 import t from 'tap'
 import type { ModelManager } from '../../../opd/state/model-manager.ts'
 import { outdated, snapshots } from '../../../opd/state/snapshots.ts'
-import { cold, errors, expects, hour, modelManagerIn, teach } from '../../support/model-manager.ts'
+import {
+  cold,
+  errors,
+  expects,
+  hour,
+  infos,
+  modelManagerIn,
+  teach,
+} from '../../support/model-manager.ts'
 import { newFolder } from '../../support/process.ts'
 
 t.test('what was learned is there after a restart, its version rises', async (t) => {
@@ -47,6 +56,38 @@ t.test('a damaged snapshot is refused loudly, the one before it serves', async (
   }
   for (const { file } of snapshots(readdirSync(dir), 'revenue')) writeFileSync(join(dir, file), 'x')
   t.equal(expects(modelManagerIn(dir)), cold, 'or learning starts afresh')
+})
+
+t.test('a snapshot of another version is no error: what is restored is said at info', async (t) => {
+  const dir = newFolder()
+  const first = modelManagerIn(dir)
+  teach(first, 300, true)
+  await first.save()
+  const learned = expects(first)
+  teach(first, 300, true)
+  await first.close()
+  const files = snapshots(readdirSync(dir), 'revenue')
+  /** The learner's part of a snapshot begins with the magic number whose last byte is the version. */
+  const ofVersion = (file: string, part: 'snapshot' | 'learner') => {
+    const bytes = gunzipSync(readFileSync(join(dir, file)))
+    const place = part === 'snapshot' ? 0 : bytes.indexOf('bwS')
+    bytes[place + 3] = 0x7f
+    writeFileSync(join(dir, file), gzipSync(bytes))
+  }
+  const restart = () => {
+    errors.length = 0
+    infos.length = 0
+    const again = modelManagerIn(dir)
+    t.same(errors, [])
+    t.equal(again.failures.refused, 0)
+    return again
+  }
+  ofVersion(files[0]!.file, 'learner')
+  t.equal(expects(restart()), learned)
+  t.match(infos[0], /another version: an older snapshot of this version is restored/)
+  for (const { file } of files.slice(1)) ofVersion(file, 'snapshot')
+  t.equal(expects(restart()), cold)
+  t.match(infos[0], /another version: the model starts without them/)
 })
 
 t.test('48 hourly and 14 daily snapshots are kept', (t) => {

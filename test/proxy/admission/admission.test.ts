@@ -1,7 +1,7 @@
 /** Data centers, allotments, seats, overload: refused at once and counted; other requests are served. */
 import { mock } from 'node:test'
 import t from 'tap'
-import type { ResponseToRewrite, RewrittenResponse } from '../../../opd/engine/types.ts'
+import type { ResponseToRewrite, RewrittenResponse } from '../../../opd/types.ts'
 import { bucketOf } from '../../../proxy/admission/allotment.ts'
 import { LoopLag } from '../../../proxy/admission/overload.ts'
 import { idleEngine, sample, startProxy } from '../../support/proxy.ts'
@@ -76,6 +76,7 @@ t.test(
     const off = { active: false, clientQps: null }
     for (const [reason, admitted] of [
       ['inactive', { inactiveSeats: none, allotment: off }],
+      ['inactive', { inactiveSeats: none, allSeatsInactive: true, allotment: undefined }],
       ['qps', { inactiveSeats: none, allotment: { active: true, clientQps: 0 } }],
       ['unreadable', { inactiveSeats: new Set(['s']), allotment: undefined }],
     ] as const) {

@@ -1,5 +1,4 @@
 /** An overloaded supplier: what waits, what is refused, and the cost (CONTRACT 3, overload). */
-import { connect } from 'node:net'
 import t, { type Test } from 'tap'
 import { firstLimit } from '../../../proxy/admission/limiter.ts'
 import { proxySchema, routeSchema } from '../../../proxy/config.ts'
@@ -7,6 +6,7 @@ import { sample, startProxy } from '../../support/proxy.ts'
 import { post, raw } from '../../support/raw.ts'
 import { outcome } from '../../support/scripted-supplier.ts'
 import { httpSupplier } from '../../support/supplier.ts'
+import { callTo } from '../../support/transport.ts'
 import { until } from '../../support/until.ts'
 
 /** A supplier with `maxInFlight` places that holds each response until the test releases it. */
@@ -74,7 +74,7 @@ t.test('a caller that leaves the queue leaves its place to the next one', async 
   const { proxy, supplier, answerNext, send, queued, sent } = await holding(t, { maxInFlight: 1 })
   const first = send('1')
   await sent(1)
-  const leaving = connect(proxy.port, '127.0.0.1')
+  const leaving = callTo(proxy.port)
   leaving.write(post('/bid/acme', 'leaving'))
   await queued(1)
   const last = send('last')
@@ -144,7 +144,7 @@ t.test('a reload that gives more places sends what waits', async (t) => {
 
 t.test('an aborted or failed request leaves its place to the next one', async (t) => {
   const { proxy, waiting, answerNext, send, queued, sent } = await holding(t, { maxInFlight: 1 })
-  const leaving = connect(proxy.port, '127.0.0.1')
+  const leaving = callTo(proxy.port)
   leaving.write(post('/bid/acme', '1'))
   await sent(1)
   const second = send()

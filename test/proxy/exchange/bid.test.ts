@@ -2,6 +2,7 @@ import t from 'tap'
 import { sample, startProxy } from '../../support/proxy.ts'
 import { post, raw } from '../../support/raw.ts'
 import { answerText, httpSupplier, rawSupplier } from '../../support/supplier.ts'
+import { schemeOf } from '../../support/transport.ts'
 
 t.test('a bid request goes to the endpoint and its answer comes back byte for byte', async (t) => {
   const body = '{"id" : "1", "x":1.0,\n"y":9007199254740993}'
@@ -42,7 +43,7 @@ t.test('headers that HTTP obliges a proxy to change are changed, others are not'
     'an untrusted caller does not say where it comes from',
   )
   t.equal(of('x-forwarded-host'), 'bids.example')
-  t.equal(of('x-forwarded-proto'), 'http')
+  t.equal(of('x-forwarded-proto'), schemeOf())
   t.equal(of('traceparent'), '00-a-b-01')
   t.ok(sent.includes('X-UNKNOWN'))
   t.notOk(sent.includes('X-Hop'))

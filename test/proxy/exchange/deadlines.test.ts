@@ -1,11 +1,11 @@
 /** The deadline of a request, and callers that do not wait for it. */
-import { connect } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { sample } from '../../support/proxy.ts'
 import { post, raw } from '../../support/raw.ts'
 import { outcome, type Script, scripted } from '../../support/scripted-supplier.ts'
 import { answerText } from '../../support/supplier.ts'
+import { callTo } from '../../support/transport.ts'
 import { until } from '../../support/until.ts'
 
 t.test('tmax less its margin is the deadline where it is smaller', async (t) => {
@@ -18,7 +18,7 @@ t.test('the deadline holds for a body that is still on its way', async (t) => {
   const { proxy, supplier } = await scripted(t, () => {}, { timeout: '300ms' })
   const whole = post('/bid/acme', '{"a":1}')
   for (const cut of [whole.length - 7, whole.length - 1]) {
-    const socket = connect(proxy.port, '127.0.0.1')
+    const socket = callTo(proxy.port)
     socket.write(whole.subarray(0, cut))
     const head = await new Promise<string>((resolve) => socket.once('data', (d) => resolve(`${d}`)))
     t.match(head, /^HTTP\/1\.1 204 .*\r\nx-bidweir-reason: timeout\r\n/)
@@ -37,7 +37,7 @@ t.test('a caller that goes away cancels the upstream request', async (t) => {
     arrived = resolve
   })
   const { proxy, supplier } = await scripted(t, () => arrived(), { timeout: '20s' })
-  const socket = connect(proxy.port, '127.0.0.1')
+  const socket = callTo(proxy.port)
   socket.write(post('/bid/acme', '{}'))
   await there
   socket.destroy()

@@ -1,7 +1,7 @@
 /** Which responses OPD reads: a 200 with JSON that may be transformed. All others are forwarded unchanged (CONTRACT 4.6, 4.7). */
 import t from 'tap'
-import type { HeadReason, ResponseReason } from '../../../opd/pricing/types.ts'
-import { responseReasons } from '../../../opd/pricing/types.ts'
+import type { HeadReason, ResponseReason } from '../../../opd/shared/reasons.ts'
+import { responseReasons } from '../../../opd/shared/reasons.ts'
 import { testEngine } from '../../support/engine.ts'
 import { integration } from '../../support/opd-doubles.ts'
 import { idleEngine, startProxy } from '../../support/proxy.ts'

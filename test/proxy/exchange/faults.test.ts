@@ -4,10 +4,11 @@ import { idleEngine, sample, startProxy } from '../../support/proxy.ts'
 import { keptOpen, post, raw } from '../../support/raw.ts'
 import { outcome, readsAll, type Script, scripted } from '../../support/scripted-supplier.ts'
 import { answerText, rawSupplier } from '../../support/supplier.ts'
+import { reset } from '../../support/transport.ts'
 import { until } from '../../support/until.ts'
 
 const faults: [string, Script, string][] = [
-  ['a reset before the answer', (socket) => socket.resetAndDestroy(), 'upstream_error'],
+  ['a reset before the answer', (socket) => reset(socket), 'upstream_error'],
   ['a close before the answer', (socket) => socket.end(), 'upstream_error'],
   ['garbage', (socket) => socket.write('\x16\x03\x01 what?\r\n\r\n'), 'upstream_error'],
   [
@@ -71,7 +72,7 @@ t.test(
     let breakOff = () => {}
     const { proxy } = await scripted(t, (socket) => {
       socket.write('HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n')
-      breakOff = () => void socket.resetAndDestroy()
+      breakOff = () => reset(socket)
     })
     const answer = await raw(proxy.port, post('/bid/acme', '{}'), (text) => {
       if (text.endsWith('first\r\n')) breakOff()
@@ -87,7 +88,7 @@ t.test('a reused connection that closed is replaced once, unseen by the caller',
   // Each connection answers once and closes without a word at the second request.
   const { proxy, supplier } = await scripted(t, (socket, _request, nth) => {
     if (nth === 1) socket.write(answerText('200 OK', '{}'))
-    else socket.resetAndDestroy()
+    else reset(socket)
   })
   t.equal((await raw(proxy.port, post('/bid/acme', '1'))).status, 200)
   t.equal((await raw(proxy.port, post('/bid/acme', '2'))).status, 200)
@@ -123,7 +124,7 @@ t.test(
 t.test('a reused connection that broke after a byte of answer is not replayed', async (t) => {
   const { proxy, supplier } = await scripted(t, (socket, _request, nth) => {
     if (nth === 1) socket.write(answerText('200 OK', '{}'))
-    else socket.write('H', () => socket.resetAndDestroy())
+    else socket.write('H', () => reset(socket))
   })
   await raw(proxy.port, post('/bid/acme', '1'))
   const answer = await raw(proxy.port, post('/bid/acme', '2'))

@@ -1,11 +1,12 @@
 /** Responses that arrive in one turn of the event loop are priced together: each caller gets its own, of any length. */
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import t from 'tap'
 import { testEngine } from '../../support/engine.ts'
 import { integration } from '../../support/opd-doubles.ts'
 import { startProxy } from '../../support/proxy.ts'
 import { post, raw } from '../../support/raw.ts'
 import { rawSupplier } from '../../support/supplier.ts'
+import { callTo } from '../../support/transport.ts'
 import { until } from '../../support/until.ts'
 
 const macro = 'svc_opd=${SVC_OPD_CONTEXT}'
@@ -60,7 +61,7 @@ t.test('many responses at once', async (t) => {
 
 t.test('a caller that has gone takes no response from the others', async (t) => {
   const { port, sockets } = await world(() => {})
-  const gone = connect({ port, host: '127.0.0.1' })
+  const gone = callTo(port)
   gone.write(post('/bid/acme', auction(0)))
   const others = [1, 2, 3].map((n) => raw(port, post('/bid/acme', auction(n))))
   await until(() => sockets.size === 4)

@@ -3,10 +3,10 @@ import { execFileSync } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { closeSync, openSync } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
-import { connect } from 'node:net'
 import { join } from 'node:path'
 import * as zlib from 'node:zlib'
 import t from 'tap'
+import { bidReasons } from '../../../opd/shared/reasons.ts'
 import { RequestDecoder } from '../../../proxy/exchange/request-decoder.ts'
 import { testEngine } from '../../support/engine.ts'
 import { integration } from '../../support/opd-doubles.ts'
@@ -14,6 +14,7 @@ import { newFolder } from '../../support/process.ts'
 import { sample, startProxy } from '../../support/proxy.ts'
 import { post, raw } from '../../support/raw.ts'
 import { answerText, rawSupplier } from '../../support/supplier.ts'
+import { callTo } from '../../support/transport.ts'
 import { until } from '../../support/until.ts'
 
 const KiB = 1024
@@ -55,7 +56,7 @@ async function setUp(
 }
 
 const notRead = (engine: { stats: ReturnType<typeof testEngine>['engine']['stats'] }) =>
-  engine.stats.of('acme').modes.revenue.left.at(-1)
+  engine.stats.of('acme').modes.revenue.left[bidReasons.indexOf('request')]
 
 t.test('identity and gzip are read, other encodings are passed on and not read', async (t) => {
   const { engine, supplier, ask } = await setUp(t)
@@ -216,7 +217,7 @@ t.test('a gzip request counts as held as it came and as it is decoded', async (t
     [900 * KiB, 0],
   ] as const) {
     const body = zlib.gzipSync(request(length))
-    const caller = connect(proxy.port, '127.0.0.1')
+    const caller = callTo(proxy.port)
     caller.write(post('/bid/acme', body, gzip))
     const before = silent.requests.length
     await until(() => silent.requests.length > before)

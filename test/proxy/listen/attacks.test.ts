@@ -1,9 +1,9 @@
 /** Callers that violate the protocol: refused, closed and counted; other callers are not affected. */
-import { connect } from 'node:net'
 import t from 'tap'
 import { idleEngine, sample, startProxy } from '../../support/proxy.ts'
 import { post, raw } from '../../support/raw.ts'
 import { httpSupplier, rawSupplier } from '../../support/supplier.ts'
+import { callTo } from '../../support/transport.ts'
 import { until } from '../../support/until.ts'
 
 const body = (length: number) => `Content-Length: ${length}\r\n\r\n${'x'.repeat(length)}`
@@ -117,7 +117,7 @@ t.test('a request starts when the one before it on its connection is answered', 
     else socket.write(`${head}100000\r\n\r\nhalf`)
   })
   const route = { endpoints: [supplier.url], timeout: '20s' }
-  const proxy = await startProxy({ acme: route, late: { ...route, timeout: '50ms' } })
+  const proxy = await startProxy({ acme: route, late: { ...route, timeout: '1s' } })
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
   // From the first on the general lane's.
   const first = post('/bid/acme', '"first"', 'Connection: keep-alive, X\r\n')
@@ -146,7 +146,7 @@ t.test('connections past maxConnections are refused, the ones before are served'
     { proxy: { maxConnections: 2 } },
   )
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
-  const held = [connect(proxy.port, '127.0.0.1'), connect(proxy.port, '127.0.0.1')]
+  const held = [callTo(proxy.port), callTo(proxy.port)]
   await Promise.all(held.map((socket) => new Promise((resolve) => socket.once('connect', resolve))))
   const third = await raw(proxy.port, post('/bid/acme', '{}'), () => false)
   t.equal(third.bytes, '')
@@ -181,7 +181,7 @@ t.test(
       [chunked, large, '\r\n0\r\n\r\n'],
     ]) {
       // It writes to the end before it reads a byte, on a connection that serves on.
-      const socket = connect(proxy.port, '127.0.0.1').pause()
+      const socket = callTo(proxy.port).pause()
       for (const part of parts) socket.write(part)
       await new Promise((resolve) => socket.write(post('/bid/acme', '{}'), resolve))
       const text = await new Promise<string>((resolve) => {
@@ -215,7 +215,7 @@ t.test('a caller that does not take its answer is closed', async (t) => {
   )
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
   for (const connection of ['keep-alive', 'close']) {
-    const socket = connect(proxy.port, '127.0.0.1').pause()
+    const socket = callTo(proxy.port).pause()
     socket.on('error', () => {})
     socket.write(post('/bid/acme', '{}', `Connection: ${connection}\r\n`))
     const connections = () => sample(proxy.registry, 'bidweir_connections')

@@ -4,6 +4,8 @@ interface Case {
   closes?: boolean
   /** The connection is used for the next request, too. */
   keeps?: boolean
+  /** It breaks off after a part of its body. */
+  breaks?: boolean
 }
 
 export const answers: Record<string, Case> = {
@@ -103,6 +105,7 @@ export const answers: Record<string, Case> = {
   'a chunk longer than its size': {
     answer: 'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nokay\r\n0\r\n\r\n',
     closes: true,
+    breaks: true,
   },
   'a switch of protocols': {
     answer: 'HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n',

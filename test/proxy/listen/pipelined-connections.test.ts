@@ -1,11 +1,12 @@
 /** Pipelined requests on one connection, malformed bytes after them, and the end of such connections. */
-import { connect, type Socket } from 'node:net'
+import type { Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { proxySchema, routeSchema } from '../../../proxy/config.ts'
 import { outcomes } from '../../../proxy/metrics.ts'
 import { idleEngine, sample, startProxy } from '../../support/proxy.ts'
 import { post, raw, segment } from '../../support/raw.ts'
 import { rawSupplier } from '../../support/supplier.ts'
+import { callTo } from '../../support/transport.ts'
 import { timePasses, until } from '../../support/until.ts'
 
 const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
@@ -38,7 +39,7 @@ async function world(
 
 t.test('a caller that goes away with requests in line cancels what went upstream', async (t) => {
   const { port, sockets, supplier } = await world(t, () => {})
-  const caller = connect({ port, host: '127.0.0.1', noDelay: true })
+  const caller = callTo(port)
   for (let count = 0; count < 4; count++) await segment(caller, bid)
   await until(() => sockets.size > 0)
   t.equal(sockets.size, 1, 'the first one is upstream')
@@ -109,7 +110,7 @@ t.test('a drain lets an answer out whole that its caller takes slowly', async (t
       { maxRewriteBytes: '16MiB' },
       true,
     )
-    const caller = connect({ port, host: '127.0.0.1' }).pause()
+    const caller = callTo(port).pause()
     caller.write(request)
     let got = 0
     await until(() => [...proxy.suppliers.values()][0]!.metrics.requests[0]! > 0)
@@ -131,7 +132,7 @@ t.test('half a head holds a drain no longer than any other connection', async (t
   const { port, proxy, registry } = await world(t, () => {}, { headTimeout: '200ms' })
   const connections = () => sample(registry, 'bidweir_connections')
   // It neither reads nor closes.
-  const caller = connect({ port, host: '127.0.0.1', allowHalfOpen: true }).pause()
+  const caller = callTo(port, { allowHalfOpen: true }).pause()
   caller.on('error', () => {})
   await until(async () => (await connections()) === 1)
   await segment(caller, 'POST /bid/ac')
@@ -152,7 +153,7 @@ t.test('an answer in many small pieces waits for its caller with one listener', 
   const { requests } = [...proxy.suppliers.values()][0]!.metrics
   const overload = outcomes.indexOf('overload')
   for (const [name, request] of Object.entries(kinds)) {
-    const caller = connect({ port, host: '127.0.0.1' }).pause()
+    const caller = callTo(port).pause()
     caller.write(request)
     let refused = requests[overload]!
     await until(() => {
@@ -183,7 +184,7 @@ t.test('a caller that takes no answers gets no more of them, and is closed', asy
   const route = [...proxy.suppliers.values()][0]!
   const connections = () => sample(registry, 'bidweir_connections')
   for (const [name, request] of Object.entries(kinds)) {
-    const caller = connect({ port, host: '127.0.0.1', noDelay: true }).pause()
+    const caller = callTo(port).pause()
     caller.on('error', () => {})
     await until(async () => (await connections()) === 1)
     const before = route.metrics.total
@@ -203,7 +204,7 @@ t.test('a caller that takes no answers gets no more of them, and is closed', asy
 
 t.test('a body that a reload makes too large is 413, and its connection goes on', async (t) => {
   const { port, proxy, supplier } = await world(t, (socket) => socket.write(ok))
-  const caller = connect({ port, host: '127.0.0.1', noDelay: true })
+  const caller = callTo(port)
   let text = ''
   caller.on('data', (chunk) => {
     text += chunk
@@ -229,7 +230,7 @@ t.test('an upgrade that comes in a drain does not hold it', async (t) => {
   proxy.setRoute({ ...routeSchema.parse({ endpoints: [supplier.url], passThrough }), id: 'acme' })
   const upgrade =
     'GET /pass/acme/x HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n'
-  const caller = connect({ port, host: '127.0.0.1', noDelay: true })
+  const caller = callTo(port)
   let text = ''
   caller
     .on('error', () => {})

@@ -1,5 +1,4 @@
 /** Nothing after a refused or last request reaches a supplier. */
-import { connect } from 'node:net'
 import t from 'tap'
 import {
   bid,
@@ -13,6 +12,7 @@ import {
 } from '../../support/pipelined.ts'
 import { segment } from '../../support/raw.ts'
 import { field } from '../../support/responses.ts'
+import { callTo } from '../../support/transport.ts'
 import { until } from '../../support/until.ts'
 
 const refused: Record<string, string> = {
@@ -178,7 +178,7 @@ t.test('nothing behind what came too late is sent on, nor its rest', async (t) =
       const { proxy, supplier, reached } = await world(t, name, undefined, { headTimeout: '100ms' })
       supplier.requests.length = 0
       // It goes on sending after the 408 and the close.
-      const caller = connect({ port: proxy.port, host: '127.0.0.1', allowHalfOpen: true })
+      const caller = callTo(proxy.port, { allowHalfOpen: true })
       caller.write(bid().slice(0, cut))
       let bytes = ''
       caller

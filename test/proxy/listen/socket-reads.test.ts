@@ -5,6 +5,7 @@ import { SocketReads } from '../../../proxy/wire/socket-reads.ts'
 import { startProxy } from '../../support/proxy.ts'
 import { post, segment } from '../../support/raw.ts'
 import { rawSupplier } from '../../support/supplier.ts'
+import { callTo } from '../../support/transport.ts'
 import { until } from '../../support/until.ts'
 
 const ok = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
@@ -21,7 +22,7 @@ t.test(
       else socket.write(ok)
     })
     const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '60s' } })
-    const caller = connect({ port: proxy.port, host: '127.0.0.1', noDelay: true })
+    const caller = callTo(proxy.port)
     t.teardown(() => {
       caller.destroy()
       return Promise.all([proxy.close(), supplier.close()])
@@ -37,7 +38,7 @@ t.test(
     await until(() => waiting !== null)
     caller.write(long)
     // Read by the proxy before its response, as a request of another connection shows.
-    const other = connect({ port: proxy.port, host: '127.0.0.1' })
+    const other = callTo(proxy.port)
     t.teardown(() => other.destroy())
     other.write(short)
     await until(() => supplier.requests.length === 3)
@@ -59,7 +60,7 @@ t.test('a caller that ends its side while it waits has left', async (t) => {
   const supplier = await rawSupplier(() => {})
   const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '60s' } })
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
-  const caller = connect({ port: proxy.port, host: '127.0.0.1', noDelay: true })
+  const caller = callTo(proxy.port)
   let closed = false
   caller.on('close', () => {
     closed = true
@@ -98,7 +99,7 @@ for (const [name, partsOf] of Object.entries(framings))
     const supplier = await rawSupplier((socket) => socket.write(ok))
     const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '60s' } })
     const callers = Array.from({ length: 12 }, (_, n) => {
-      const socket = connect({ port: proxy.port, host: '127.0.0.1', noDelay: true })
+      const socket = callTo(proxy.port)
       const caller = { socket, read: '', ...partsOf(n) }
       socket.on('data', (chunk) => {
         caller.read += chunk.toString('latin1')

@@ -7,6 +7,7 @@ import { sample, startProxy } from '../../support/proxy.ts'
 import { source } from '../../support/random.ts'
 import { post, raw } from '../../support/raw.ts'
 import { answerText, httpSupplier, rawSupplier } from '../../support/supplier.ts'
+import { reset } from '../../support/transport.ts'
 import { until } from '../../support/until.ts'
 
 const resolver = createResolver({ onError() {} })
@@ -153,7 +154,7 @@ t.test('an endpoint that comes and goes is logged ever more seldom', (t) => {
 t.test('the only endpoint of a supplier is shown as failing, logged, and back', async (t) => {
   let mode: 'reset' | 'status' | 'silent' | 'good' = 'reset'
   const supplier = await rawSupplier((socket) => {
-    if (mode === 'reset') socket.resetAndDestroy()
+    if (mode === 'reset') reset(socket)
     else if (mode === 'status') socket.write(answerText('502 No', ''))
     else if (mode === 'good') socket.write(answerText('200 OK', '{}'))
   })
@@ -200,7 +201,7 @@ t.test('an endpoint that refuses connections is failing', async (t) => {
 
 t.test('a connection that the supplier closed while it was idle is no failure', async (t) => {
   const supplier = await rawSupplier((socket, _request, nth) => {
-    if (nth > 1) socket.resetAndDestroy()
+    if (nth > 1) reset(socket)
     else socket.write(answerText('200 OK', '{}'))
   })
   const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '20s' } })

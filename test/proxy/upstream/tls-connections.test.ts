@@ -3,23 +3,20 @@ import { once } from 'node:events'
 import { setDefaultCACertificates } from 'node:tls'
 import { Worker } from 'node:worker_threads'
 import t from 'tap'
-import { certificate } from '../../support/certificate.ts'
 import { startProxy } from '../../support/proxy.ts'
 import { keptOpen, post } from '../../support/raw.ts'
+import { testCertificate } from '../../support/transport.ts'
 
-const tls = certificate('127.0.0.1')
-const skip = tls === null ? 'openssl not found' : false
-if (tls !== null) setDefaultCACertificates([tls.cert])
+const skip = testCertificate() === null ? 'openssl not found' : false
 
 for (const lane of ['fast', 'general'] as const)
   t.test(
     `${lane}: 3,000 bids of 16 callers need as many handshakes as connections, although the supplier answers at once`,
     { skip },
     async (t) => {
-      const worker = new Worker(new URL('../../support/tls-supplier.ts', import.meta.url), {
-        workerData: tls,
-      })
-      const [url] = (await once(worker, 'message')) as [string]
+      const worker = new Worker(new URL('../../support/tls-supplier.ts', import.meta.url))
+      const [{ url, cert }] = await once(worker, 'message')
+      setDefaultCACertificates([cert])
       const proxy = await startProxy({ acme: { endpoints: [url] } }, { lane })
       const callers = Array.from({ length: 16 }, () => keptOpen(proxy.port))
       t.teardown(async () => {

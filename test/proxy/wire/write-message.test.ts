@@ -1,9 +1,10 @@
 /** Messages that are put together in one buffer: what a socket has not sent yet is not overwritten by the next message. */
 import { once } from 'node:events'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { test } from 'tap'
 import { writeMessage } from '../../../proxy/wire/write-message.ts'
+import { callTo, established, socketServer, transport } from '../../support/transport.ts'
 import { until } from '../../support/until.ts'
 
 const head = 'POST /bid HTTP/1.1\r\nContent-Length: '
@@ -12,13 +13,14 @@ const expected = (bodies: readonly string[]) =>
 
 /** Two ends of each of two connections. */
 async function connections() {
-  const server = createServer({ pauseOnConnect: true }).listen(0, '127.0.0.1')
+  const event = transport() === 'tls' ? 'secureConnection' : 'connection'
+  const server = socketServer((socket) => socket.pause()).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
   const open = async (): Promise<[Socket, Socket]> => {
-    const near = connect(port, '127.0.0.1')
-    const [far] = (await once(server, 'connection')) as [Socket]
-    return [near, far]
+    const near = callTo(port)
+    const [[far]] = await Promise.all([once(server, event), established(near)])
+    return [near, far as Socket]
   }
   return { slow: await open(), quick: await open(), server }
 }
@@ -46,10 +48,10 @@ test('a reader that is slow gets what was written, whatever others are sent mean
 test('messages written before their sockets are connected', async (t) => {
   const bodies = ['one', 'two']
   const received: Promise<Buffer>[] = []
-  const server = createServer((far) => received.push(buffer(far))).listen(0, '127.0.0.1')
+  const server = socketServer((far) => received.push(buffer(far))).listen(0, '127.0.0.1')
   await once(server, 'listening')
   for (const body of bodies) {
-    const near = connect((server.address() as AddressInfo).port, '127.0.0.1')
+    const near = callTo((server.address() as AddressInfo).port)
     writeMessage(near, head, body)
     near.end().resume()
   }

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { request } from 'undici'
-import { mulberry32 } from '../../../opd/shared/random.ts'
+import { mulberry32 } from '../../../opd/base/random.ts'
 import { makeRequest } from '../../../service/demo/requests.ts'
 import { createDemoSupplier } from '../../../service/demo/supplier.ts'
 

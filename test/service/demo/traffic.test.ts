@@ -1,8 +1,8 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
-import type { LiveIntegration, LiveMode } from '../../../admin/fleet/live.ts'
-import { mulberry32 } from '../../../opd/shared/random.ts'
+import type { LiveIntegration, LiveMode } from '../../../admin/fleet/live-schema.ts'
+import { mulberry32 } from '../../../opd/base/random.ts'
 import { createTally, summary } from '../../../service/demo/figures.ts'
 import { runDemo } from '../../../service/demo/main.ts'
 import { createNotices, impressionQuery, sendTraffic } from '../../../service/demo/platform.ts'
@@ -87,7 +87,14 @@ t.test('the tally judges a lowered bid against the bid as it was', async (t) => 
 t.test(
   'the figures are those of the console, with their floors, and unknown is not 0',
   async (t) => {
-    const kept = { at: 0.978, lower: 0.951, upper: 1.006, floor: 0.9, level: 'ok' } as const
+    const kept = {
+      at: 0.978,
+      lower: 0.951,
+      upper: 1.006,
+      floor: 0.9,
+      known: true,
+      level: 'ok',
+    } as const
     const known = {
       kept,
       keptSpend: { ...kept, floor: 0.85 },
@@ -104,7 +111,7 @@ t.test(
       '  uplift USD 0.0460 for 1,000 bids (0.0300 to 0.0600)',
       '  in truth 90.0 % of the wins are kept',
     ])
-    const wide = { ...known, kept: { ...kept, lower: 0, upper: 46_576 } }
+    const wide = { ...known, kept: { ...kept, known: false } }
     const early = summary({ live: live(wide), today: null }, { counts }, failures)
     t.match(
       early.join('\n'),

@@ -14,7 +14,7 @@ async function closed(target: EventLog): Promise<object[]> {
   const lines: object[] = []
   const write = (fields: object, message: string) => void lines.push({ ...fields, message })
   const log = { info: write, warn: write, error: write }
-  await new EventStream(target, { log, now: Date.now }).close()
+  await new EventStream(target, log).close()
   return lines
 }
 
@@ -45,7 +45,7 @@ async function afterFailure(failures: number) {
     },
     async close() {},
   }
-  const stream = new EventStream(target, { log: silent, now: Date.now })
+  const stream = new EventStream(target, silent)
   stream.decided(decided({ id: 'd0', bidId: 'b0' }))
   await stream.flush()
   await stream.close()
@@ -74,7 +74,7 @@ t.test('decisions beyond the queue are dropped and counted', async (t) => {
     },
     async close() {},
   }
-  const stream = new EventStream(target, { log: silent, now: () => 1 })
+  const stream = new EventStream(target, silent)
   t.teardown(() => stream.close())
   const bid = (n: number) => stream.decided(decided({ id: `d${n}`, bidId: `b${n}` }))
   bid(0)

@@ -68,6 +68,51 @@ t.test('a node whose processes are killed', async (t) => {
     t.equal((await node.bid({ id: 'bid', price: 2 })).id, 'bid')
   })
 
+  t.test('a worker that hangs is killed and replaced; nobody waits for it', async (t) => {
+    const [pid] = node.workers()
+    const ready = async () => (await fetch(`${node.admin}/readyz`)).status
+    const replaced = async () => sumOf(await node.metrics(), 'bidweir_workers_replaced_total')
+    const before = await replaced()
+    process.kill(pid!, 'SIGSTOP')
+    // Scrapes and notices go on: each would wait for the worker, and there are more of them than it has seconds.
+    let notices = 0
+    await until(async () => {
+      const { http } = await node.notify({ bid_id: `while it hangs ${notices}`, price: '0.5' })
+      t.equal(http, 200)
+      notices++
+      return (await replaced()) > before
+    })
+    t.ok(notices > 10, `${notices} notices before the worker was replaced`)
+    t.equal(isAlive(pid!), false)
+    t.match(node.bidweir.stderr(), new RegExp(`"pid":${pid},"msg":"a worker does not respond`))
+    await until(async () => (await ready()) === 503)
+    await until(async () => (await ready()) === 200)
+    const metrics = await node.metrics()
+    t.equal(sumOf(metrics, 'bidweir_workers'), 2)
+    t.equal(sumOf(metrics, 'bidweir_workers_replaced_total'), before + 1)
+    const [next] = node.workers()
+    t.not(next, pid)
+  })
+
+  t.test('a worker is not killed because the first process was late', async (t) => {
+    const [pid] = node.workers()
+    const first = node.bidweir.child.pid!
+    const before = sumOf(await node.metrics(), 'bidweir_workers_replaced_total')
+    process.kill(first, 'SIGSTOP')
+    const stopped = performance.now()
+    // Longer than a worker may be silent.
+    await until(() => performance.now() - stopped > 7000)
+    process.kill(first, 'SIGCONT')
+    // Several checks later.
+    const scrapes = performance.now()
+    await until(async () => {
+      await node.metrics()
+      return performance.now() - scrapes > 1000
+    })
+    t.equal(sumOf(await node.metrics(), 'bidweir_workers_replaced_total'), before)
+    t.equal(node.workers()[0], pid)
+  })
+
   t.test('a port in use refuses the start, also one that several processes share', async (t) => {
     const second = startWorkers({
       endpoint: 'http://127.0.0.1:9',

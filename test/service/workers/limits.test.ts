@@ -1,12 +1,7 @@
 /** The limits of a node are divided among its processes without loss (CONTRACT 2). */
 import t from 'tap'
 import { proxySchema, routeSchema } from '../../../proxy/config.ts'
-import {
-  dividedConfig,
-  dividedRoute,
-  shareOf,
-  workerCount,
-} from '../../../service/workers/limits.ts'
+import { dividedConfig, dividedRoute, shareOf, workerCount } from '../../../service/limits.ts'
 
 const places = (count: number) => Array.from({ length: count }, (_, index) => ({ index, count }))
 const sum = (values: number[]) => values.reduce((total, value) => total + value, 0)

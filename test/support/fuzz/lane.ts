@@ -1,11 +1,12 @@
 /** One lane of the proxy between callers and a supplier that records what it gets; many cases at once, one a slot. */
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { Registry } from 'prom-client'
 import type { Test } from 'tap'
 import { proxySchema, routeSchema } from '../../../proxy/config.ts'
 import { createProxy } from '../../../proxy/proxy.ts'
 import { idleEngine } from '../proxy.ts'
 import { responsesOf } from '../responses.ts'
+import { callTo, listenerTls, schemeOf, socketServer, type Transport } from '../transport.ts'
 import type { FuzzedAnswer } from './answers.ts'
 
 /** Suppliers whose names do not become one another by a few mutations. */
@@ -57,7 +58,12 @@ function requestReader(onRequest: (head: string, body: string) => void) {
   }
 }
 
-export async function laneWorld(t: Test, lane: 'fast' | 'general', route: object) {
+export async function laneWorld(
+  t: Test,
+  lane: 'fast' | 'general',
+  transport: Transport,
+  route: object,
+) {
   const forwarded = new Map<string, string[]>(slots.map((slot) => [slot, []]))
   const scripts = new Map<string, FuzzedAnswer>()
   const sockets = new Set<Socket>()
@@ -76,7 +82,7 @@ export async function laneWorld(t: Test, lane: 'fast' | 'general', route: object
       if (closes) socket.end()
     })
   }
-  const server = createServer({ noDelay: true }, (socket) => {
+  const server = socketServer((socket) => {
     sockets.add(socket)
     socket.on('error', () => {}).once('close', () => sockets.delete(socket))
     const onRequest = (head: string, body: string) => {
@@ -86,20 +92,23 @@ export async function laneWorld(t: Test, lane: 'fast' | 'general', route: object
       reply(socket, slot, body)
     }
     socket.on('data', requestReader(onRequest))
-  })
+  }, transport)
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   origin = `127.0.0.1:${(server.address() as AddressInfo).port}`
+  const tls = listenerTls(transport)
+  const url = `${schemeOf(transport)}://${origin}`
   const proxy = createProxy(
     proxySchema.parse({
       listen: '127.0.0.1:0',
+      ...(tls === null ? {} : { tls }),
       fastLane: lane === 'fast',
       headTimeout: '400ms',
       keepAlive: '1s',
     }),
     slots.map((id) => ({
       ...routeSchema.parse({
-        endpoints: [`http://${origin}/${id}`],
-        passThrough: `http://${origin}`,
+        endpoints: [`${url}/${id}`],
+        passThrough: url,
         onFailure: 'status',
         ...route,
       }),
@@ -123,7 +132,7 @@ export async function laneWorld(t: Test, lane: 'fast' | 'general', route: object
   /** Sends `first`; `second` behind its response. Over when `done` says so, or the connection closes. */
   const converse = (first: string, second: string | null, done: (text: string) => boolean) =>
     new Promise<Conversation>((resolve) => {
-      const socket = connect({ port, host: '127.0.0.1', noDelay: true })
+      const socket = callTo(port, {}, transport)
       let bytes = ''
       let waits = second !== null
       socket.write(first, 'latin1')

@@ -1,17 +1,29 @@
 /** Holds: all in one place, and the button that sets and releases one. */
 import { ask } from '../actions.js'
-import { Level, table, text } from '../components.js'
+import { changeIfSame } from '../changes.js'
+import { Level, Name, table, text } from '../components.js'
 import { html } from '../html.js'
 import { call } from '../session.js'
 import { live, may, readLive, seesAll } from '../state.js'
 
-/** @import { LiveIntegration } from '../../../fleet/live.ts' */
+/** @import { LiveIntegration } from '../../../fleet/live-schema.ts' */
 
 /** @param {string} ssp @param {boolean} hold */
-async function setHold(ssp, hold) {
-  await call(`/api/svc/opd/${encodeURIComponent(ssp)}/`, 'PUT', { hold })
-  await readLive()
-}
+const setHold = (ssp, hold) =>
+  changeIfSame({
+    from: !hold,
+    trail: `ssp=${encodeURIComponent(ssp)}`,
+    made: ({ action }) => action === 'hold',
+    inWords: (held) => (held ? 'on hold' : 'not on hold'),
+    async read() {
+      const holds = /** @type {{ supplier: string, hold: boolean }[]} */ (
+        await call('/api/svc/opd/')
+      )
+      const value = holds.find(({ supplier }) => supplier === ssp)?.hold ?? false
+      return { value, version: null }
+    },
+    write: () => call(`/api/svc/opd/${encodeURIComponent(ssp)}/`, 'PUT', { hold }),
+  }).finally(readLive)
 
 /** @param {{ ssp: string, name: string, held: boolean, short?: boolean }} props */
 export function HoldButton({ ssp, name, held, short = false }) {
@@ -38,7 +50,8 @@ const words = { no: 'not held', own: 'on hold', all: 'on hold with all' }
 const columns = [
   text(
     'Supplier',
-    ({ ssp, name }) => html`<a href=${`#/supplier/${encodeURIComponent(ssp)}`}>${name}</a>`,
+    ({ ssp, name }) =>
+      html`<a href=${`#/supplier/${encodeURIComponent(ssp)}`}><${Name} name=${name} /></a>`,
   ),
   text(
     'Hold',

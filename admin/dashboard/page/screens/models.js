@@ -1,9 +1,11 @@
 /** The models: frozen or learning, snapshots, and what operators can do with them. */
 import { useState } from 'preact/hooks'
 import { ask } from '../actions.js'
+import { changeIfSame } from '../changes.js'
 import { Level, loaded, number, Term, table, text, useRead } from '../components.js'
 import { time, whole } from '../format.js'
 import { Pick } from '../forms.js'
+import { glossary } from '../glossary.js'
 import { html } from '../html.js'
 import { call } from '../session.js'
 import { may, seesAll, supplierOptions } from '../state.js'
@@ -26,6 +28,19 @@ export function Models() {
     await call(`/api/svc/models/${name}/`, 'POST', body)
     await models.again()
   }
+  /** Freezes the models, or lets them learn. @param {boolean} frozen */
+  const setFrozen = (frozen) =>
+    changeIfSame({
+      from: !frozen,
+      trail: '',
+      made: ({ action }) => action === 'freeze' || action === 'unfreeze',
+      inWords: (value) => (value ? 'frozen' : 'learning'),
+      async read() {
+        const { frozen } = /** @type {State} */ (await call('/api/svc/models/'))
+        return { value: frozen, version: null }
+      },
+      write: () => call(`/api/svc/models/${frozen ? 'freeze' : 'unfreeze'}/`, 'POST', {}),
+    }).finally(models.again)
   const steers = may('operator') && seesAll.value
   const askFreeze = (/** @type {boolean} */ frozen) =>
     ask({
@@ -34,8 +49,8 @@ export function Models() {
         ? 'All nodes learn again, and the wins that waited are learned, within 2 seconds.'
         : 'All nodes keep their prices as they are and learn nothing, within 2 seconds. Wins wait, up to 50,000 on each node.',
       verb: frozen ? 'Unfreeze' : 'Freeze',
-      act: () => command(frozen ? 'unfreeze' : 'freeze'),
-      undo: () => command(frozen ? 'freeze' : 'unfreeze'),
+      act: () => setFrozen(!frozen),
+      undo: () => setFrozen(frozen),
       done: frozen ? 'The models learn.' : 'The models are frozen.',
     })
   const askRollback = (/** @type {Snapshot} */ { id, at, mode }) =>
@@ -68,8 +83,8 @@ export function Models() {
     ${loaded(
       models,
       ({ frozen, models: all, resets, snapshots }) => html`
-      <section class="sheet"><div class="row"><h2>Learning</h2>
-          <${Level} level=${frozen ? 'warn' : 'ok'} label=${frozen ? 'frozen' : 'learning'} /><${Term} name="Freeze" />
+      <section class="sheet"><div class="row"><h2><${Term} name="Learning" text=${glossary['Freeze']} /></h2>
+          <${Level} level=${frozen ? 'warn' : 'ok'} label=${frozen ? 'frozen' : 'learning'} />
           ${steers && html`<button type="button" onClick=${() => askFreeze(frozen)}>${frozen ? 'Unfreeze the models' : 'Freeze the models'}</button>`}</div>
         <ul>${all.map(
           ({ mode, epoch, rolled_back_at }) =>

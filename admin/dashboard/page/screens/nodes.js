@@ -5,7 +5,7 @@ import { rate, time } from '../format.js'
 import { html } from '../html.js'
 import { live, showNode, shownNode } from '../state.js'
 
-/** @typedef {import('../../../fleet/live.ts').LiveNode} LiveNode */
+/** @typedef {import('../../../fleet/live-schema.ts').LiveNode} LiveNode */
 
 /** Seconds after which figures are old: nodes publish them every 10. */
 const late = 25

@@ -3,24 +3,37 @@
 import { Level } from '../components.js'
 import { html } from '../html.js'
 
-/** @import { Kept, LiveIntegration } from '../../../fleet/live.ts' */
+/** @import { Kept, LiveIntegration } from '../../../fleet/live-schema.ts' */
 
-/** @param {LiveIntegration} row */
-export const totalOf = ({ requests }) => Object.values(requests).reduce((sum, n) => sum + n, 0)
+/** @param {LiveIntegration[]} rows @param {(row: LiveIntegration) => number} of */
+const sum = (rows, of) => rows.reduce((total, row) => total + of(row), 0)
+const ratio = (/** @type {number} */ part, /** @type {number} */ whole) =>
+  whole === 0 ? null : part / whole
 
-/** The share of the requests of these suppliers with these outcomes; null without requests.
+/** The share of the requests sent to these suppliers that have these outcomes; null if none was sent.
  * @param {LiveIntegration[]} rows @param {string[]} outcomes */
-export function shareOf(rows, ...outcomes) {
-  const total = rows.reduce((sum, row) => sum + totalOf(row), 0)
-  const of = rows.flatMap(({ requests }) => outcomes.map((name) => requests[name] ?? 0))
-  return total === 0 ? null : of.reduce((sum, n) => sum + n, 0) / total
-}
+export const shareOf = (rows, ...outcomes) =>
+  ratio(
+    sum(rows, ({ requests }) => outcomes.reduce((n, name) => n + (requests[name] ?? 0), 0)),
+    sum(rows, ({ sent }) => sent),
+  )
 
-/** The widest interval that is shown. If it is wider, too few wins are known. */
-const widest = 1
+/** The share of the requests sent to these suppliers that failed. @param {LiveIntegration[]} rows */
+export const failedShare = (rows) =>
+  ratio(
+    sum(rows, ({ failed }) => failed),
+    sum(rows, ({ sent }) => sent),
+  )
+
+/** The share of all requests that bidweir refused. @param {LiveIntegration[]} rows */
+export const refusedShare = (rows) =>
+  ratio(
+    sum(rows, ({ refused }) => refused),
+    sum(rows, ({ total }) => total),
+  )
 
 /** The figure, if enough wins are known for it. @param {Kept | null | undefined} kept */
-export const knownKept = (kept) => (kept != null && kept.upper - kept.lower <= widest ? kept : null)
+export const knownKept = (kept) => (kept?.known ? kept : null)
 
 /** @param {{ of: LiveIntegration }} props */
 export const Health = ({ of: { health } }) =>

@@ -1,19 +1,19 @@
 /** What would happen at another price: the win curve of the model, with a slider. */
 import { useState } from 'preact/hooks'
 import { loaded, Term, useRead } from '../components.js'
-import { money, percent, plain } from '../format.js'
+import { money, percent, plain, whole } from '../format.js'
 import { withFields, withValue } from '../forms.js'
 import { html } from '../html.js'
-import { call } from '../session.js'
+import { ApiError, call } from '../session.js'
 
-/** @import { LiveIntegration } from '../../../fleet/live.ts' */
+/** @import { LiveIntegration } from '../../../fleet/live-schema.ts' */
 /** @typedef {import('../../../console/curve.ts').WinCurve} WinCurve */
 /** @typedef {WinCurve['points'][number]} Point */
 
 const width = 100
 const height = 40
 
-/** @param {{ points: Point[], at: number }} props */
+/** The curve with its scale: factors below, chances of winning beside. @param {{ points: Point[], at: number }} props */
 function Line({ points, at }) {
   const high = Math.max(...points.map(({ win }) => win), 1e-9)
   const x = (/** @type {number} */ factor) => (factor - 0.5) * 2 * width
@@ -21,52 +21,54 @@ function Line({ points, at }) {
   const path = points
     .map(({ factor, win }) => `${x(factor).toFixed(1)} ${y(win).toFixed(2)}`)
     .join('L')
-  return html`<svg class="curve" viewBox=${`0 0 ${width} ${height}`} preserveAspectRatio="none" role="img"
-    aria-label="Chance of winning by factor, from 0.5 to 1"><path d=${`M${path}`} /><line x1=${x(at)} x2=${x(at)} y1="0" y2=${height} /></svg>`
+  return html`<figure class="plot">
+    <div class="ends upright" aria-hidden="true"><span>${percent(high)}</span><span>${percent(0)}</span></div>
+    <svg class="curve" viewBox=${`0 0 ${width} ${height}`} preserveAspectRatio="none" role="img"
+      aria-label=${`Chance of winning by factor, from 0.5 to 1: ${percent(points[0]?.win)} to ${percent(points.at(-1)?.win)}`}><path d=${`M${path}`} /><line x1=${x(at)} x2=${x(at)} y1="0" y2=${height} /></svg>
+    <div class="ends" aria-hidden="true"><span>${plain(0.5)}</span><span>factor</span><span>${plain(1)}</span></div></figure>`
 }
 
 /** @param {{ of: LiveIntegration }} props */
 export function Curve({ of }) {
-  const [asked, setAsked] = useState({ publisher: '', price: '2', floor: '0' })
+  const [publisher, setPublisher] = useState('')
   const [factor, setFactor] = useState(0.9)
   const off = of.opd === null || of.opd.state === 'off' || of.opd.state === 'invalid'
   const curve = useRead(async () => {
     if (off) return []
-    const { publisher, price, floor } = asked
-    const query = new URLSearchParams({ ssp: of.ssp, in: price, floor })
+    const query = new URLSearchParams({ ssp: of.ssp })
     if (publisher !== '') query.set('publisher', publisher)
-    return call(`/api/svc/curve/?${query}`)
-  }, [of.ssp, off, JSON.stringify(asked)])
-  const submit = withFields((field) =>
-    setAsked({
-      publisher: field('publisher').trim(),
-      price: field('price').trim() || '2',
-      floor: field('floor').trim() || '0',
-    }),
-  )
+    return call(`/api/svc/curve/?${query}`).catch((error) => {
+      // too few bids are known, which is no fault
+      if (error instanceof ApiError && error.status === 404) return { unknown: error.message }
+      throw error
+    })
+  }, [of.ssp, off, publisher])
+  const submit = withFields((field) => setPublisher(field('publisher').trim()))
   return html`<section class="sheet"><h2>What would happen at another price</h2>
     ${
       !off &&
       html`<form class="row" onSubmit=${submit}>
-      <label class="pick">Publisher <input name="publisher" defaultValue=${asked.publisher} placeholder="any" /></label>
-      <label class="pick">Inbound price, <${Term} name="CPM" /><input class="short" name="price" inputmode="decimal" aria-label="Inbound price" pattern="\\d+(\\.\\d+)?" defaultValue=${asked.price} /></label>
-      <label class="pick">Floor, CPM <input class="short" name="floor" inputmode="decimal" pattern="\\d+(\\.\\d+)?" defaultValue=${asked.floor} /></label>
+      <label class="pick">Publisher <input name="publisher" defaultValue=${publisher} placeholder="any" /></label>
       <button type="submit">Show</button></form>`
     }
     ${loaded(
       curve,
-      (/** @type {WinCurve} */ { points, currency, min_factor }) => {
+      (/** @type {WinCurve | { unknown: string }} */ found) => {
+        if ('unknown' in found)
+          return html`<p class="soft">${found.unknown}. They come with bids and win notices.</p>`
+        const { points, bids, currency, min_factor } = found
         const point = points.reduce((best, each) =>
           Math.abs(each.factor - factor) < Math.abs(best.factor - factor) ? each : best,
         )
         const best = points
-          .filter((each) => each.factor >= min_factor && each.price >= Number(asked.floor))
+          .filter((each) => each.factor >= min_factor)
           .reduce(
             (one, other) => (other.margin > one.margin ? other : one),
             /** @type {Point} */ (points.at(-1)),
           )
-        return html`<${Line} points=${points} at=${point.factor} />
-        <label>Factor ${plain(point.factor)}: the bid leaves at ${plain(point.price)} ${currency} CPM
+        return html`<p class="soft">Means over the last ${whole(bids)} such bids that the model has learned from.</p>
+        <${Line} points=${points} at=${point.factor} />
+        <label>Factor ${plain(point.factor)}: these bids leave at ${plain(point.price)} ${currency} CPM on average
           <input type="range" min="0.5" max="1" step="0.01" value=${factor} onInput=${withValue((value) => setFactor(Number(value)))} /></label>
         <p><${Term} name="Chance of winning" />: <strong>${percent(point.win)}</strong>, that is ${percent(point.kept)} of the wins at the inbound price.
           Expected margin of 1,000 such bids: <strong>${money(point.margin, currency)}</strong>.</p>

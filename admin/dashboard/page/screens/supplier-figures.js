@@ -5,7 +5,7 @@ import { percent, rate, whole } from '../format.js'
 import { glossary } from '../glossary.js'
 import { html } from '../html.js'
 
-/** @import { LiveIntegration } from '../../../fleet/live.ts' */
+/** @import { LiveIntegration } from '../../../fleet/live-schema.ts' */
 
 /** @type {Readonly<Record<string, string>>} */
 const guardWords = {

@@ -1,19 +1,37 @@
 /** History of a supplier from the reports: by hour or day, publisher, domain and seat. */
 import { useState } from 'preact/hooks'
 import { Chart } from '../chart.js'
-import { loaded, number, table, text, useRead } from '../components.js'
+import { loaded, Name, number, table, text, useRead } from '../components.js'
 import { dateOf, money, percent, startOfDay, time, whole, zone } from '../format.js'
 import { Pick, withValue } from '../forms.js'
 import { html } from '../html.js'
 import { route, setQuery } from '../route.js'
 import { call, request } from '../session.js'
-import { currency } from '../state.js'
+import { currency, reportsEvery } from '../state.js'
 
 /** @import { ReportRow } from '../../../reports/columns.ts' */
 /** @typedef {{ from: string, to: string }} Range dates, `to` inclusive */
 /** @typedef {Record<string, string>} Names of publisher, domain and seat: what the history is limited to */
 
-const day = 86_400_000
+const hour = 3_600_000
+const day = 24 * hour
+
+/**
+ * The times at which the hours or days of a range begin, in seconds, up to now. A report has rows for some of them only.
+ * @param {Range} range @param {string} by
+ */
+function bucketsOf(range, by) {
+  const from = startOfDay(range.from)
+  const to = Math.min(Date.now(), startOfDay(range.to) + 1.5 * day)
+  const end = startOfDay(dateOf(startOfDay(range.to) + 1.5 * day))
+  const times = []
+  // hours are those of UTC; days may have 23 or 25 hours
+  for (let at = by === 'hour' ? from - (from % hour) : from; at < to && at < end; ) {
+    times.push(at / 1000)
+    at = by === 'hour' ? at + hour : startOfDay(dateOf(at + 1.5 * day))
+  }
+  return times
+}
 
 /** The path of the report, for whole days in the time zone of the page. @param {Range} range @param {Record<string, string>} more */
 function reportPath(range, more) {
@@ -27,7 +45,7 @@ function reportPath(range, more) {
 /** @param {Range} range @param {Record<string, string>} more */
 const useReport = (range, more) => {
   const path = reportPath(range, more)
-  return useRead(() => /** @type {Promise<ReportRow[]>} */ (call(path)), [path])
+  return useRead(() => /** @type {Promise<ReportRow[]>} */ (call(path)), [path], reportsEvery)
 }
 
 /** Saves the report as a CSV file. @param {string} path */
@@ -59,10 +77,6 @@ const measures = {
 /** @param {string} name @param {import('../components.js').Column<ReportRow>['cell']} cell @returns {import('../components.js').Column<ReportRow>[]} */
 const columnsOf = (name, cell) => [
   text(name, cell),
-  number('Bids', ({ decided }) => whole(decided)),
-  number('Wins', ({ wins }) => whole(wins)),
-  number('Win rate', (row) => percent(measures['Win rate']?.of(row)), { wide: true }),
-  number('Revenue', ({ revenue }) => money(revenue, currency.value), { wide: true }),
   number('Margin', ({ margin }) => money(margin, currency.value)),
   number(
     'of revenue',
@@ -70,7 +84,17 @@ const columnsOf = (name, cell) => [
       percent(Number(revenue) === 0 ? null : Number(margin) / Number(revenue)),
     { wide: true },
   ),
+  number('Revenue', ({ revenue }) => money(revenue, currency.value), { wide: true }),
+  number('Bids', ({ decided }) => whole(decided)),
+  number('Wins', ({ wins }) => whole(wins), { wide: true }),
+  number('Win rate', (row) => percent(measures['Win rate']?.of(row)), { wide: true }),
 ]
+
+/** The values of all hours or days; null where the report has no row. @param {ReportRow[]} rows @param {number[]} times @param {Measure} measure */
+function seriesOf(rows, times, { of }) {
+  const byTime = new Map(rows.map((row) => [Date.parse(row.key) / 1000, of(row)]))
+  return { times, values: times.map((at) => byTime.get(at) ?? null) }
+}
 
 /** The range of the address; `days` is empty if it has dates. @returns {Range & { days: string }} */
 function rangeOf() {
@@ -110,7 +134,7 @@ function Top({ ssp, range, names, of: { by, title, none } }) {
     key === ''
       ? none
       : html`<button type="button" class="link" aria-pressed=${chosen === key}
-          onClick=${() => setQuery({ [by]: chosen === key ? '' : key })}>${key}</button>`,
+          onClick=${() => setQuery({ [by]: chosen === key ? '' : key })}><${Name} name=${key} /></button>`,
   )
   return html`<section><div class="row"><h2>${title}</h2><${Csv} range=${range} more=${more} /></div>
     ${loaded(
@@ -166,8 +190,8 @@ export function History({ ssp }) {
     ${loaded(
       rows,
       (all) => html`
-      <${Chart} label=${shown} from=${startOfDay(range.from) / 1000} to=${Math.min(Date.now(), startOfDay(range.to) + day) / 1000}
-        times=${all.map(({ key }) => Date.parse(key) / 1000)} values=${all.map(measure.of)} format=${measure.format} />
+      <${Chart} label=${shown} ...${seriesOf(all, bucketsOf(range, by), measure)} by=${by}
+        isRunning=${range.to >= dateOf(Date.now())} format=${measure.format} />
       <details><summary>The same as a table</summary>${table({ label: 'History as a table', rows: all, columns, keyOf: ({ key }) => key })}</details>`,
       'No bids and no wins in this range.',
     )}

@@ -1,5 +1,6 @@
 /** Seats and data centers of a supplier: switches, allotments, and new seats. Each change but a new seat can be undone. */
 import { ask } from '../actions.js'
+import { changeField, supplierPath } from '../changes.js'
 import { Level, loaded, Term, useRead } from '../components.js'
 import { whole } from '../format.js'
 import { withFields } from '../forms.js'
@@ -8,7 +9,11 @@ import { html } from '../html.js'
 import { call } from '../session.js'
 import { integration, may } from '../state.js'
 
-/** @import { DataCenter, SupplierResource } from '../../../management/schema.ts' */
+/** @import { SupplierResource } from '../../../management/schema.ts' */
+/** @import { DataCenter } from '../../../store/tables.ts' */
+
+/** Milliseconds. */
+const readEvery = 9000
 
 const limit = (/** @type {number | null} */ qps) =>
   qps === null ? 'no limit' : `${whole(qps)} requests / s`
@@ -33,14 +38,27 @@ function Switch({ what, on, does, set }) {
 
 /** @param {{ ssp: string }} props */
 export function SeatsAndCenters({ ssp }) {
-  const path = `/api/svc/ssp/${encodeURIComponent(ssp)}/`
-  const supplier = useRead(() => /** @type {Promise<SupplierResource>} */ (call(path)), [ssp])
+  const path = supplierPath(ssp)
+  const supplier = useRead(
+    () => /** @type {Promise<SupplierResource>} */ (call(path)),
+    [ssp],
+    readEvery,
+  )
   const name = integration(ssp)?.name ?? ssp
-  const put = async (/** @type {object} */ body) => {
-    await call(path, 'PUT', body)
-    await supplier.again()
-  }
+  /** The present values are shown after a change that was not made, too. @param {Parameters<typeof changeField>[1]} change */
+  const change = (change) => changeField(ssp, change).finally(supplier.again)
+  /** @param {'dsp_seats' | 'datacenters'} list @param {string} name */
+  const switchOf = (list, name) => (/** @type {boolean} */ on) =>
+    change({
+      ...{ list, name, field: 'is_active', from: !on, to: on },
+      inWords: (active) => (active ? 'on' : 'off'),
+    })
   const allotment = (/** @type {DataCenter} */ { location, client_qps }) => {
+    const set = (/** @type {number | null} */ from, /** @type {number | null} */ to) =>
+      change({
+        ...{ list: 'datacenters', name: location, field: 'client_qps', from, to },
+        inWords: (value) => limit(/** @type {number | null} */ (value)),
+      })
     const submit = withFields((field) => {
       const text = field('qps').trim()
       const next = text === '' ? null : Number(text)
@@ -50,12 +68,12 @@ export function SeatsAndCenters({ ssp }) {
         text: `${location} may send ${limit(next)} to ${name}; now: ${limit(client_qps)}. The nodes of the location share it. Requests above it get a no-bid.`,
         verb: 'Change',
         danger: next !== null && (client_qps === null || next < client_qps),
-        act: () => put({ datacenters: [{ location, client_qps: next }] }),
-        undo: () => put({ datacenters: [{ location, client_qps }] }),
+        act: () => set(client_qps, next),
+        undo: () => set(next, client_qps),
         done: `The allotment of ${location} is ${limit(next)}.`,
       })
     })
-    return html`<form class="row" onSubmit=${submit}>
+    return html`<form class="row" key=${client_qps} onSubmit=${submit}>
       <label class="pick"><${Term} name="Allotment" /><input class="short" name="qps" type="number" min="0" step="1" defaultValue=${client_qps ?? ''} placeholder="no limit"
         aria-label=${`Allotment of ${location}, requests a second`} /></label><button type="submit" aria-label=${`Change the allotment of ${location}`}>Change</button></form>`
   }
@@ -70,7 +88,7 @@ export function SeatsAndCenters({ ssp }) {
           html`<li key=${seat.name}><span><strong>${seat.name}</strong> <small>${seat.name_external}${seat.qps.map(
             ({ location, value }) => `, ${location} ${limit(value)}`,
           )}</small></span>
-          <${Switch} what=${`seat ${seat.name}`} on=${seat.is_active} set=${(/** @type {boolean} */ on) => put({ dsp_seats: [{ name: seat.name, is_active: on }] })}
+          <${Switch} what=${`seat ${seat.name}`} on=${seat.is_active} set=${switchOf('dsp_seats', seat.name)}
             does=${[
               `Bids of seat ${seat.name} are removed from every bid response of ${name}, on every node within 2 seconds.`,
               `Bids of seat ${seat.name} pass again in the bid responses of ${name}, on every node within 2 seconds.`,
@@ -81,7 +99,7 @@ export function SeatsAndCenters({ ssp }) {
       <ul class="lines">${centers.map(
         (center) =>
           html`<li key=${center.location}><span><strong>${center.location}</strong> <small>${limit(center.client_qps)}</small></span>
-          <${Switch} what=${`data center ${center.location}`} on=${center.is_active} set=${(/** @type {boolean} */ on) => put({ datacenters: [{ location: center.location, is_active: on }] })}
+          <${Switch} what=${`data center ${center.location}`} on=${center.is_active} set=${switchOf('datacenters', center.location)}
             does=${[
               `${name} gets no bid request from ${center.location}: callers there get a no-bid at once. Within 2 seconds.`,
               `${name} gets bid requests from ${center.location} again, within 2 seconds.`,

@@ -1,19 +1,19 @@
 /** One supplier: state, history, publishers and domains, switches, settings. */
 
 import { Figure } from '../components.js'
-import { duration, money, percent, plain, rate, whole } from '../format.js'
+import { absent, duration, money, percent, plain, rate, whole } from '../format.js'
 import { html } from '../html.js'
 import { route } from '../route.js'
 import { currency, integration, live, seesAll } from '../state.js'
 import { HoldButton } from './holds.js'
-import { Health, knownKept, shareOf, totalOf } from './supplier-common.js'
+import { failedShare, Health, knownKept, refusedShare, shareOf } from './supplier-common.js'
 import { Curve } from './supplier-curve.js'
 import { Counts, Factors, Guards } from './supplier-figures.js'
 import { History } from './supplier-history.js'
 import { SeatsAndCenters } from './supplier-seats.js'
 import { Settings } from './supplier-settings.js'
 
-/** @import { LiveIntegration } from '../../../fleet/live.ts' */
+/** @import { LiveIntegration } from '../../../fleet/live-schema.ts' */
 
 const unknown = 'unknown: too few wins, or no holdout to compare with'
 
@@ -31,6 +31,24 @@ function KeptFigure({ name, of: { opd, modes }, what }) {
     html`${percent(kept.lower)} to ${percent(kept.upper)}, floor ${percent(kept.floor)}; about ${text} ${missing > 0 ? 'fewer' : 'more'} than at full price`
   return html`<${Figure} name=${name} value=${percent(kept?.at)} level=${opd?.state === 'on' ? kept?.level : ''} note=${note ?? unknown} />`
 }
+
+const sentence = (/** @type {string} */ text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`
+
+const refusalWords = Object.entries({
+  overload: 'overload',
+  qps: 'over the allotment',
+  inactive: 'inactive',
+  unreadable: 'unreadable',
+  refused: 'not allowed',
+})
+
+/** Why bidweir refused requests of the last minutes itself. @param {LiveIntegration} of */
+const refusals = ({ requests, total }) =>
+  refusalWords
+    .flatMap(([name, words]) =>
+      (requests[name] ?? 0) === 0 ? [] : [`${percent((requests[name] ?? 0) / total)} ${words}`],
+    )
+    .join(', ')
 
 export function Supplier() {
   const id = route.value.rest[0] ?? ''
@@ -51,15 +69,16 @@ export function Supplier() {
     ${
       health.reasons.length > 0 &&
       health.level !== 'none' &&
-      html`<ul class=${`box ${health.level}`}>${health.reasons.map((reason) => html`<li key=${reason}>${reason}</li>`)}</ul>`
+      html`<ul class=${`box ${health.level}`}>${health.reasons.map((reason) => html`<li key=${reason.text}>${sentence(reason.text)}${reason.fix && html` <small>${reason.fix}</small>`}</li>`)}</ul>`
     }
     <section class="sheet" aria-label="Now">
       <dl class="figures">
-        <${Figure} name="Requests / s" value=${totalOf(own) === 0 ? '0' : rate(own.rate)} note=${live.value?.scope} />
+        <${Figure} name="Requests / s" value=${own.total === 0 ? '0' : rate(own.rate)} note=${live.value?.scope} />
         <${Figure} name="No bid" value=${share('no_bid')} />
-        <${Figure} name="Failed" value=${share('timeout', 'upstream_error')}
-          note=${`${share('timeout')} time-outs, ${share('upstream_error')} errors`} />
-        <${Figure} name="p50 / p99" value=${`${duration(own.p50)} / ${duration(own.p99)}`} />
+        <${Figure} name="Failed" value=${percent(failedShare([own]))}
+          note=${own.sent > 0 && `${share('timeout')} time-outs, ${share('upstream_error')} errors`} />
+        <${Figure} name="Refused" value=${percent(refusedShare([own]))} note=${refusals(own)} />
+        <${Figure} name="p50 / p99" value=${own.p50 === null ? absent : `${duration(own.p50)} / ${duration(own.p99)}`} />
         <${KeptFigure} name="Kept wins" of=${own} what="kept" />
         <${KeptFigure} name="Kept spend" of=${own} what="keptSpend" />
         <${Figure} name="Uplift" value=${money(uplift?.at, currency.value)}

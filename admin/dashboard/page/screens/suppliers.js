@@ -1,14 +1,14 @@
 /** All suppliers: one row each, problems first. */
 import { signal } from '@preact/signals'
-import { levels, number, Term, table, text } from '../components.js'
+import { levels, Name, number, Term, table, text } from '../components.js'
 import { absent, duration, money, percent, rate, whole } from '../format.js'
 import { Search } from '../forms.js'
 import { html } from '../html.js'
 import { currency, live, may, seesAll, shownNode, today } from '../state.js'
 import { HoldButton } from './holds.js'
-import { Health, knownKept, shareOf, totalOf } from './supplier-common.js'
+import { failedShare, Health, knownKept, refusedShare, shareOf } from './supplier-common.js'
 
-/** @import { LiveIntegration } from '../../../fleet/live.ts' */
+/** @import { LiveIntegration } from '../../../fleet/live-schema.ts' */
 /** @import { Column } from '../components.js' */
 
 const search = signal('')
@@ -46,14 +46,18 @@ const keptColumn = (name, what, least) =>
         : html`<strong class=${floor && kept.level}>${percent(kept.at)}</strong>
           <small>${percent(kept.lower)} to ${percent(kept.upper)}</small><small>${floor}</small>`
     },
-    { by: ({ modes }) => modes[0]?.[what]?.at ?? null },
+    { by: ({ modes }) => knownKept(modes[0]?.[what])?.at ?? null },
   )
 
 /** @type {Column<LiveIntegration>[]} */
 const columns = [
   text(
     'Supplier',
-    ({ ssp, name, opd }) => html`<a href=${`#/supplier/${encodeURIComponent(ssp)}`}>${name}</a>
+    ({
+      ssp,
+      name,
+      opd,
+    }) => html`<a href=${`#/supplier/${encodeURIComponent(ssp)}`}><${Name} name=${name} /></a>
         ${opd && opd.state !== 'on' && html`<small class="tag">${opdWords[opd.state]}</small>`}`,
     { by: ({ name }) => name.toLowerCase(), total: (rows) => `Total of ${rows.length}` },
   ),
@@ -64,39 +68,17 @@ const columns = [
       return html`<${Health} of=${row} />${
         level !== 'none' &&
         reasons.length > 0 &&
-        html`<small class="reason">${reasons[0]}${reasons.length > 1 && ` (+${reasons.length - 1})`}</small>`
+        html`<small class="reason">${reasons[0]?.text}${reasons.length > 1 && ` (+${reasons.length - 1})`}${reasons[0]?.fix && html`. ${reasons[0].fix}`}</small>`
       }`
     },
     { by: ({ health }) => ranks[health.level] },
   ),
-  number('Requests / s', (row) => (totalOf(row) === 0 ? '0' : rate(row.rate)), {
-    by: (row) => row.rate,
-    total: (rows) => rate(rows.reduce((sum, row) => sum + row.rate, 0)),
+  number('Margin today', (row) => money(todayOf(row)?.margin, currency.value), {
+    by: (row) => (todayOf(row) === null ? null : Number(todayOf(row)?.margin)),
+    total: (rows) => money(sumToday(rows, 'margin'), currency.value),
   }),
-  number('No bid', (row) => percent(shareOf([row], 'no_bid')), {
-    wide: true,
-    by: (row) => shareOf([row], 'no_bid'),
-    total: (rows) => percent(shareOf(rows, 'no_bid')),
-  }),
-  number(
-    'Failed',
-    (row) =>
-      html`${percent(shareOf([row], 'timeout', 'upstream_error'))}${failures.map(
-        ([name, word]) =>
-          (row.requests[name] ?? 0) > 0 &&
-          html`<small key=${name}>${percent(shareOf([row], name))} ${word}</small>`,
-      )}`,
-    {
-      by: (row) => shareOf([row], 'timeout', 'upstream_error'),
-      total: (rows) => percent(shareOf(rows, 'timeout', 'upstream_error')),
-    },
-  ),
-  number(
-    'p50 / p99',
-    ({ p50, p99 }) =>
-      p50 === null ? absent : html`${duration(p50)}<small>${duration(p99)}</small>`,
-    { wide: true, by: ({ p99 }) => p99 },
-  ),
+  keptColumn('Kept wins', 'kept', 'minWinRate'),
+  keptColumn('Kept spend', 'keptSpend', 'minSpend'),
   number(
     'Wins today',
     (row) => {
@@ -112,12 +94,42 @@ const columns = [
       },
     },
   ),
-  number('Margin today', (row) => money(todayOf(row)?.margin, currency.value), {
-    by: (row) => (todayOf(row) === null ? null : Number(todayOf(row)?.margin)),
-    total: (rows) => money(sumToday(rows, 'margin'), currency.value),
+  number(
+    'Requests / s',
+    (row) =>
+      html`${row.total === 0 ? '0' : rate(row.rate)}${row.refused > 0 && html`<small>${percent(refusedShare([row]))} refused</small>`}`,
+    {
+      by: (row) => row.rate,
+      total: (rows) => {
+        const refused = refusedShare(rows)
+        return html`${rate(rows.reduce((sum, row) => sum + row.rate, 0))}${(refused ?? 0) > 0 && html`<small>${percent(refused)} refused</small>`}`
+      },
+    },
+  ),
+  number('No bid', (row) => percent(shareOf([row], 'no_bid')), {
+    widest: true,
+    by: (row) => shareOf([row], 'no_bid'),
+    total: (rows) => percent(shareOf(rows, 'no_bid')),
   }),
-  keptColumn('Kept wins', 'kept', 'minWinRate'),
-  keptColumn('Kept spend', 'keptSpend', 'minSpend'),
+  number(
+    'Failed',
+    (row) =>
+      html`${percent(failedShare([row]))}${failures.map(
+        ([name, word]) =>
+          (row.requests[name] ?? 0) > 0 &&
+          html`<small key=${name}>${percent(shareOf([row], name))} ${word}</small>`,
+      )}`,
+    {
+      by: (row) => failedShare([row]),
+      total: (rows) => percent(failedShare(rows)),
+    },
+  ),
+  number(
+    'p50 / p99',
+    ({ p50, p99 }) =>
+      p50 === null ? absent : html`${duration(p50)}<small>${duration(p99)}</small>`,
+    { wide: true, by: ({ p99 }) => p99 },
+  ),
   text('Hold', ({ ssp, name, held, opd }) => {
     if (held === 'all') return 'all on hold'
     // nothing is priced, so there is nothing to hold

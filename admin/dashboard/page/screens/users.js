@@ -1,5 +1,6 @@
 /** The users of the embedded realm. */
 import { ask } from '../actions.js'
+import { changeIfSame } from '../changes.js'
 import { Level, loaded, table, text, useRead } from '../components.js'
 import { time } from '../format.js'
 import { withFields } from '../forms.js'
@@ -21,7 +22,20 @@ function Changes({ user: { name, state }, again }) {
   const on = state === 'enabled'
   const you = live.value?.caller.name === name ? ' This is you.' : ''
   const set = (/** @type {boolean} */ enabled) =>
-    change(name, enabled ? 'enable' : 'disable').then(again)
+    changeIfSame({
+      from: !enabled,
+      trail: '',
+      made: ({ action, after }) =>
+        (action === 'user_enable' || action === 'user_disable') &&
+        /** @type {User | null} */ (after)?.name === name,
+      inWords: (value) => (value ? 'enabled' : 'disabled, or removed'),
+      async read() {
+        const users = /** @type {User[]} */ (await call('/api/svc/users/'))
+        const user = users.find((each) => each.name === name)
+        return { value: user?.state === 'enabled', version: null }
+      },
+      write: () => change(name, enabled ? 'enable' : 'disable'),
+    }).finally(again)
   const verb = on ? 'Disable' : 'Enable'
   const askSwitch = () =>
     ask({

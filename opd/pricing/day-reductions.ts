@@ -2,7 +2,7 @@
  * The amount that OPD took off the bids that won (in_ba - out_ba), by supplier and UTC day, for `caps.perDay`. Amounts of this
  * node count at once; the sums of all nodes come from the store.
  */
-import { getOrAdd } from '../shared/get-or-add.ts'
+import { getOrAdd } from '../base/get-or-add.ts'
 import { summable } from './stats.ts'
 
 /** Money in the base currency. `day` counts from 1970-01-01. */

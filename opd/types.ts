@@ -1,9 +1,11 @@
-import type { ContextKey, Integration } from '../config.ts'
-import type { Body } from '../json/scanner.ts'
-import type { Arm, Guard, Mode } from '../pricing/arms.ts'
-import type { ResponseReason } from '../pricing/types.ts'
-import type { Rates } from '../shared/rates.ts'
-import type { WorkMemory } from '../shared/work-memory.ts'
+import type { Mutation } from './agent/agent.ts'
+import type { AgentCall } from './agent/call.ts'
+import type { ContextKey, Integration } from './config.ts'
+import type { Body } from './json/scanner.ts'
+import type { Arm, Guard, Mode } from './shared/arms.ts'
+import type { Rates } from './shared/rates.ts'
+import type { ResponseReason } from './shared/reasons.ts'
+import type { WorkMemory } from './shared/work-memory.ts'
 
 /** The decoded bid request. A promise if decoding is still under way; it never rejects. */
 export type RequestSource = () => Body | null | Promise<Body | null>
@@ -106,6 +108,8 @@ export interface LookupResult {
   record: DecisionRecord | null
   /** The suppliers, if several have decisions with this bid id and the notice names none; otherwise empty. */
   ambiguous: readonly string[]
+  /** The shared log cannot be asked, so the decision of a bare bid id is not known yet. */
+  provisional: boolean
   /** The decision is older than `attributionWindow`. */
   late: boolean
 }
@@ -135,6 +139,14 @@ export interface Engine {
   readsResponses(supplier: string): boolean
   /** Counts a response that OPD would have parsed if it were on: `disabled` or `invalid_config`. */
   countUnread(supplier: string): void
+  /**
+   * Prices the bids of an agent call while `bids` is iterated: for each bid its new price, or null if it keeps its own. null:
+   * OPD is off for the supplier. `modelVersion`: of the model that prices.
+   */
+  priceAgentCall(
+    supplier: string,
+    call: AgentCall,
+  ): { bids: Iterable<Mutation | null>; modelVersion: string } | null
   /** Prices the bids of a standalone call (CONTRACT 7). */
   priceStandalone(supplier: string, body: Buffer): StandaloneResult
   /**
@@ -148,9 +160,13 @@ export interface Engine {
       svcOpd: string | undefined
       ssp: string | undefined
       sees?: (supplier: string) => boolean
+      /** Milliseconds since the epoch, when the notice arrived; default: now. Later decisions are not its own. */
+      at?: number
     },
     mayUseLog?: (context: ContextState) => boolean,
   ): Promise<LookupResult>
+  /** Whether the bid log of this node has a decision with the bid id. */
+  hasLogged(bidId: string): boolean
   /** Decodes one context, expired or not, for the explain call. `record` is null if it cannot be decoded. */
   explain(
     svcOpd: string,

@@ -12,6 +12,7 @@ export const bidReasons = [
   'excluded',
   'ambiguous',
   'request',
+  'has_macro',
 ] as const
 export type BidReason = (typeof bidReasons)[number]
 

@@ -1,6 +1,6 @@
 /** The interfaces between an exchange and the two lanes: the same for raw sockets, `node:http` and undici. */
-import type { Body } from '../../opd/json/scanner.ts'
-import type { OutgoingRequest, OutgoingResponse } from '../wire/outgoing-heads.ts'
+import type { Body } from '../opd/json/scanner.ts'
+import type { OutgoingRequest, OutgoingResponse } from './wire/outgoing-heads.ts'
 
 export type { Body }
 

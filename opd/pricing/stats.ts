@@ -1,13 +1,14 @@
 /** The engine's counters by supplier and mode: numbers and typed arrays, read at each scrape. A reload keeps them. */
-import { type Arm, armAt, arms, type Guard, guards, isAlarm, type Mode } from '../pricing/arms.ts'
+
+import { getOrAdd } from '../base/get-or-add.ts'
+import { type Arm, armAt, arms, type Guard, guards, isAlarm, type Mode } from '../shared/arms.ts'
+import { noFaults } from '../shared/fault-log.ts'
 import {
   type BidReason,
   bidReasons,
   type ResponseReason,
   responseReasons,
-} from '../pricing/types.ts'
-import { getOrAdd } from '../shared/get-or-add.ts'
-import { noFaults } from './fault-log.ts'
+} from '../shared/reasons.ts'
 
 /** Upper bounds of the factor histogram. */
 export const factorBounds = [0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.975, 0.99, 1] as const
@@ -109,6 +110,8 @@ export class SupplierStats {
   readonly responses = new Float64Array(responseReasons.length)
   /** Responses that were sent unmodified because of an internal error. */
   faults = 0
+  /** Responses with bids of which none contains the macro; `responses` counts those without any bid as well. */
+  bidsWithoutMacro = 0
 
   countUnmodified(reason: ResponseReason): void {
     this.responses[responseReasons.indexOf(reason)]!++

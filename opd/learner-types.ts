@@ -1,6 +1,6 @@
 /** The types of the learner's interface. */
-import type { Guard, Mode } from '../pricing/arms.ts'
-import type { BidFeatures } from '../pricing/types.ts'
+import type { Guard, Mode } from './shared/arms.ts'
+import type { BidFeatures } from './shared/reasons.ts'
 
 export interface BidFacts extends BidFeatures {
   supplier: string
@@ -49,6 +49,18 @@ export interface LearnerOptions {
   /** false: other nodes train the curve. This node only reports its rows, in `delta`. */
   trains?: boolean
 }
+/** Which bids: `publisher` and `domain` limit them further. */
+export type BidFilter = Pick<BidFacts, 'supplier' | 'publisher' | 'domain'>
+
+/** A bid that was sent and has settled, so that the model can be asked about other prices of it. CPM in the base currency. */
+export interface RecentBid {
+  inBa: number
+  /** Within 7 %; 0: there was none. */
+  floor: number
+  /** W at these prices, by the present model. */
+  chances(prices: readonly number[]): number[]
+}
+
 export interface Learner {
   decide(facts: BidFacts, policy: Policy, key: string, now: number, random: () => number): Decision
   /** The bid was sent at this price, which may differ from `outBa` (shadow, hold, decimals). Returns the features for the context. */
@@ -77,6 +89,8 @@ export interface Learner {
 
 /** A learner whose model other nodes share, and which operators freeze and roll back. */
 export interface NodeLearner extends Learner {
+  /** The newest settled bids of this node, at most `most` of them. */
+  recentBids(filter: BidFilter, most: number): RecentBid[]
   /**
    * A snapshot in pieces, made in slices of a millisecond or two. The learner may be used between slices. `taken` is called at
    * the moment whose state the snapshot has.

@@ -3,9 +3,9 @@
  * suppliers, 20,000 series, block the event loop for 30 ms. Here a scrape yields every millisecond.
  */
 import { Registry } from 'prom-client'
-import type { Labels, RegisteredMetric, Sample } from '../../opd/shared/metrics.ts'
-import { oneAtATime } from '../../opd/shared/one-at-a-time.ts'
-import { createSlices, type Slices } from '../../opd/shared/slices.ts'
+import type { Labels, RegisteredMetric, Sample } from '../../opd/base/metrics.ts'
+import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
+import { createSlices, type Slices } from '../../opd/base/slices.ts'
 
 export const contentType = Registry.PROMETHEUS_CONTENT_TYPE
 

@@ -93,13 +93,13 @@ export function difference(a: string, b: string): string | null {
   return left === null || right === null ? null : decimalText(minus(left, right))
 }
 
-/** The quotient with six fractional digits, rounded to the nearest. */
-export function dividedBy(value: Decimal, by: Decimal): Decimal {
-  const shift = 6 - value.scale + by.scale
+/** The quotient with `scale` fractional digits, rounded to the nearest. */
+export function dividedBy(value: Decimal, by: Decimal, scale = 6): Decimal {
+  const shift = scale - value.scale + by.scale
   const above = value.digits * (shift > 0 ? 10n ** BigInt(shift) : 1n)
   const below = by.digits * (shift < 0 ? 10n ** BigInt(-shift) : 1n)
   const half = above < 0n ? -below / 2n : below / 2n
-  return { digits: (above + half) / below, scale: 6 }
+  return { digits: (above + half) / below, scale }
 }
 
 /** Millionths, rounded up: the lowest price with six fractional digits that is not below the value. */

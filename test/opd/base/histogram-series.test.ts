@@ -1,7 +1,7 @@
 /** Histograms of a scrape: the busiest suppliers have their own, nothing falls, and nothing is lost. */
 import t from 'tap'
-import { HistogramSeries } from '../../../opd/shared/histogram-series.ts'
-import { others } from '../../../opd/shared/metrics.ts'
+import { HistogramSeries } from '../../../opd/base/histogram-series.ts'
+import { others } from '../../../opd/base/metrics.ts'
 
 const bounds = [1, 2]
 const made = () => ({ counts: new Float64Array(bounds.length + 1), sum: 0 })

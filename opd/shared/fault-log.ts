@@ -2,8 +2,9 @@
  * Counts and logs internal errors. Such an error costs a bid its optimisation and nothing else. The first error of each
  * place is logged at once, then at most one a minute with the number of those that were not logged.
  */
-import { shortId } from '../openrtb/request.ts'
-import type { Log } from '../shared/log.ts'
+
+import type { Log } from '../base/log.ts'
+import { shortId } from './short-id.ts'
 
 /** The consequence of an error, by place. */
 const consequences = {
@@ -15,6 +16,7 @@ const consequences = {
   decision_log: 'a line is missing from the decision log',
   training: 'the model did not learn from a notice',
   standalone: 'a standalone call was refused with status 500',
+  agent: 'the bids of an agent call kept their prices',
 } as const
 
 export type FaultPlace = keyof typeof consequences

@@ -1,0 +1,268 @@
+/**
+ * The agent listener (CONTRACT 15): gRPC calls of an exchange that asks for prices (IAB Tech Lab, Agentic RTB Framework
+ * 1.0). A late or refused answer is worse than an empty one: a call that cannot be answered in time gets no mutation, at
+ * once. Probes over HTTP/1.1 come to the same port: `/heartbeat` says that the process lives, `/healthcheck` that it is
+ * ready.
+ */
+
+import {
+  createServer as createHttpServer,
+  type IncomingMessage,
+  type ServerResponse,
+} from 'node:http'
+import { type AddressInfo, createServer as createNetServer, type Socket } from 'node:net'
+import {
+  Server,
+  ServerCredentials,
+  type ServerUnaryCall,
+  type ServiceDefinition,
+  type sendUnaryData,
+  status,
+} from '@grpc/grpc-js'
+import { HealthImplementation } from 'grpc-health-check'
+import {
+  type AgentReason,
+  type Mutation,
+  refusalOf,
+  writeAgentAnswer,
+} from '../../opd/agent/agent.ts'
+import { type AgentCall, readAgentCall } from '../../opd/agent/call.ts'
+import { atMost } from '../../opd/base/at-most.ts'
+import type { Engine } from '../../opd/types.ts'
+import type { AgentConfig } from '../config.ts'
+import type { AgentMetrics } from './metrics.ts'
+
+/** The name in the published service definition, and the one that the document 1.0 prints. */
+const agentServices = [
+  'com.iabtechlab.bidstream.mutation.services.v1.RTBExtensionPoint',
+  'com.iabtechlab.bidstream.mutation.v1.RTBExtensionPoint',
+] as const
+
+/** Bytes. A larger message ends its call with RESOURCE_EXHAUSTED. */
+const maxMessage = 4 * 1024 * 1024
+const maxConnections = 256
+/** Of one connection. */
+const maxStreams = 256
+/** Calls at once that wait between two slices of pricing. Beyond it a call gets no mutation. */
+const maxSliced = 32
+/** Milliseconds of pricing between two yields to the event loop. */
+const slice = 2
+/** Milliseconds of the deadline that remain for the way of the answer. */
+const wayBack = 0.5
+/** Milliseconds between two looks at how late the event loop is. */
+const lagInterval = 2
+/** Milliseconds. */
+const lastCalls = 1000
+const probeTimeout = 5000
+
+const asBytes = (bytes: Buffer) => bytes
+const serviceOf = (name: string): ServiceDefinition => ({
+  GetMutations: {
+    path: `/${name}/GetMutations`,
+    requestStream: false,
+    responseStream: false,
+    requestSerialize: asBytes,
+    requestDeserialize: asBytes,
+    responseSerialize: asBytes,
+    responseDeserialize: asBytes,
+  },
+})
+
+interface AgentDeps {
+  config: AgentConfig
+  engine: Pick<Engine, 'priceAgentCall'>
+  metrics: AgentMetrics
+  /** Whether there is such an integration, and traffic of it is wanted at this location. */
+  supplierState: (id: string) => 'active' | 'inactive' | 'unknown'
+  /** Whether bid traffic can be served. */
+  ready: () => boolean
+}
+
+type UnaryCall = ServerUnaryCall<Buffer, Buffer>
+
+export class AgentListener {
+  private readonly deps: AgentDeps
+  private readonly grpc: Server
+  private readonly health = new HealthImplementation({ '': 'NOT_SERVING' })
+  private readonly sockets = new Set<Socket>()
+  private readonly server
+  private readonly injector
+  private readonly lagTimer
+  private lastTick = performance.now()
+  private sliced = 0
+  private draining = false
+
+  constructor(deps: AgentDeps) {
+    this.deps = deps
+    this.grpc = new Server({
+      'grpc.max_receive_message_length': maxMessage,
+      'grpc.max_concurrent_streams': maxStreams,
+      'grpc.max_connection_age_ms': deps.config.maxConnectionAge,
+    })
+    for (const name of agentServices)
+      this.grpc.addService(serviceOf(name), {
+        GetMutations: (call: UnaryCall, reply: sendUnaryData<Buffer>) =>
+          void this.answer(call, reply),
+      })
+    this.health.addToServer(this.grpc)
+    this.injector = this.grpc.createConnectionInjector(credentialsOf(deps.config))
+    const probes = createHttpServer({ requestTimeout: probeTimeout }, (request, response) =>
+      this.probe(request, response),
+    )
+    const isTls = deps.config.tls !== undefined
+    this.server = createNetServer({ noDelay: true }, (socket) => {
+      this.sockets.add(socket)
+      socket.once('close', () => this.sockets.delete(socket))
+      socket.on('error', () => socket.destroy())
+      if (isTls) this.injector.injectConnection(socket)
+      else
+        readFirst(socket, (isHttp2) => {
+          if (isHttp2) this.injector.injectConnection(socket)
+          else probes.emit('connection', socket)
+        })
+    })
+    this.server.maxConnections = maxConnections
+    this.lagTimer = setInterval(() => {
+      this.lastTick = performance.now()
+    }, lagInterval).unref()
+  }
+
+  async listen(): Promise<AddressInfo> {
+    const { listen } = this.deps.config
+    const port = Number(listen.slice(listen.lastIndexOf(':') + 1))
+    const host = listen.slice(0, listen.lastIndexOf(':')).replace(/^\[(.*)\]$/, '$1')
+    await new Promise<void>((resolve, reject) => {
+      this.server.once('error', reject)
+      this.server.listen({ port, host }, resolve)
+    })
+    this.setServing(true)
+    return this.server.address() as AddressInfo
+  }
+
+  /** Connections end with GOAWAY, and calls in flight have `lastCalls` to finish. Other nodes take over. */
+  drain(): void {
+    this.draining = true
+    this.setServing(false)
+    this.injector.drain(lastCalls)
+  }
+
+  async close(): Promise<void> {
+    this.draining = true
+    clearInterval(this.lagTimer)
+    const closed = new Promise<void>((resolve) => this.server.close(() => resolve()))
+    const shutDown = new Promise<void>((resolve) => this.grpc.tryShutdown(() => resolve()))
+    await atMost(1000, Promise.all([closed, shutDown]))
+    this.grpc.forceShutdown()
+    for (const socket of this.sockets) socket.destroy()
+  }
+
+  private setServing(serving: boolean): void {
+    const state = serving ? 'SERVING' : 'NOT_SERVING'
+    this.health.setStatus('', state)
+    for (const name of agentServices) this.health.setStatus(name, state)
+  }
+
+  private probe(request: IncomingMessage, response: ServerResponse): void {
+    const ready = !this.draining && this.deps.ready()
+    const known: Record<string, number> = { '/heartbeat': 200, '/healthcheck': ready ? 200 : 503 }
+    response.writeHead(known[request.url ?? ''] ?? 404, { connection: 'close' }).end()
+  }
+
+  /** Milliseconds by which the event loop is late: calls wait in the kernel meanwhile. */
+  private get lag(): number {
+    return performance.now() - this.lastTick - lagInterval
+  }
+
+  private async answer(call: UnaryCall, reply: sendUnaryData<Buffer>): Promise<void> {
+    const { metrics } = this.deps
+    const began = performance.now()
+    const read = readAgentCall(call.request)
+    if (typeof read === 'string') {
+      metrics.refused('', read)
+      if (read === 'malformed')
+        reply({ code: status.INVALID_ARGUMENT, details: 'not an RTBRequest' })
+      else reply(null, writeAgentAnswer('', [], null))
+      return metrics.answered(performance.now() - began)
+    }
+    let bytes: Buffer
+    try {
+      bytes = await this.price(read, began + this.timeOf(read, call))
+    } catch {
+      // The engine logged and counted the fault. The bids keep their prices.
+      metrics.refused('', 'internal')
+      bytes = writeAgentAnswer(read.id, [], null)
+    }
+    reply(null, bytes)
+    metrics.answered(performance.now() - began)
+  }
+
+  /** Milliseconds for this call: of the configuration, of the exchange's tmax, and of the caller's deadline. */
+  private timeOf({ tmax }: AgentCall, call: UnaryCall): number {
+    const deadline = call.getDeadline()
+    const left = (deadline instanceof Date ? deadline.getTime() : deadline) - Date.now()
+    return (
+      Math.min(this.deps.config.timeout, tmax > 0 ? tmax : Number.POSITIVE_INFINITY, left) - wayBack
+    )
+  }
+
+  private async price(call: AgentCall, deadline: number): Promise<Buffer> {
+    const { engine, metrics, config, supplierState } = this.deps
+    const ssp = config.originators[call.originator] ?? call.originator
+    const state = supplierState(ssp)
+    const label = state === 'unknown' ? '' : ssp
+    const refuse = (reason: AgentReason) => {
+      metrics.refused(label, reason)
+      return writeAgentAnswer(call.id, [], null)
+    }
+    const refusal = refusalOf(call)
+    if (refusal !== null) return refuse(refusal)
+    if (state !== 'active') return refuse(state === 'inactive' ? 'inactive' : 'unknown_supplier')
+    const isLate = () => performance.now() + this.lag > deadline
+    if (isLate() || this.sliced >= maxSliced) return refuse('overload')
+    const pricing = engine.priceAgentCall(ssp, call)
+    if (pricing === null) return refuse('disabled')
+    const mutations: Mutation[] = []
+    let sliceEnd = performance.now() + slice
+    this.sliced++
+    try {
+      for (const mutation of pricing.bids) {
+        if (mutation !== null) mutations.push(mutation)
+        if (performance.now() < sliceEnd) continue
+        await new Promise((resolve) => setImmediate(resolve))
+        // What was priced so far is sent: those bids are recorded.
+        if (performance.now() > deadline) {
+          metrics.cut(ssp)
+          break
+        }
+        sliceEnd = performance.now() + slice
+      }
+    } finally {
+      this.sliced--
+    }
+    metrics.priced(ssp, mutations.length)
+    return writeAgentAnswer(call.id, mutations, pricing.modelVersion)
+  }
+}
+
+/** Whether the first bytes of a connection are HTTP/2's preface ("PRI * HTTP/2.0"); they stay to be read. */
+function readFirst(socket: Socket, then: (isHttp2: boolean) => void): void {
+  socket.setTimeout(probeTimeout, () => socket.destroy())
+  socket.once('readable', () => {
+    const first: Buffer | null = socket.read()
+    if (first === null) return
+    socket.setTimeout(0)
+    socket.removeAllListeners('timeout')
+    socket.unshift(first)
+    then(first[0] === 0x50)
+  })
+}
+
+function credentialsOf({ tls }: AgentConfig): ServerCredentials {
+  if (tls === undefined) return ServerCredentials.createInsecure()
+  const { cert, key, clientCa } = tls
+  return ServerCredentials.createSsl(
+    clientCa === undefined ? null : Buffer.from(clientCa),
+    [{ cert_chain: Buffer.from(cert), private_key: Buffer.from(key) }],
+    clientCa !== undefined,
+  )
+}

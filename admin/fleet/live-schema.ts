@@ -1,0 +1,141 @@
+/** What `GET /api/svc/live/` answers. The same schema types and documents it. Money is in units of the base currency. */
+import * as z from 'zod'
+import { modes } from '../../opd/shared/arms.ts'
+import { roles } from '../http/roles.ts'
+import { levels } from './health.ts'
+
+const count = z.number().min(0)
+const counts = z.record(z.string(), count)
+const level = z.enum(levels)
+
+const interval = {
+  at: z.number(),
+  lower: z.number(),
+  upper: z.number(),
+}
+const intervalSchema = z.strictObject(interval)
+
+const keptSchema = z
+  .strictObject({
+    ...interval,
+    floor: z.number(),
+    known: z.boolean().describe('Whether the interval is narrow enough to say anything'),
+    level: level.describe('`none` if it is not known'),
+  })
+  .meta({ id: 'Kept' })
+
+const modeSchema = z
+  .strictObject({
+    mode: z.enum(modes),
+    bids: count.describe(
+      'Since the nodes started, like all but `kept`, `keptSpend`, `missing`, `uplift`',
+    ),
+    wins: count,
+    guards: counts.describe('Nodes by the guard of their latest decision'),
+    alarms: counts.describe('How often each guard began to act'),
+    factors: z.array(
+      z.strictObject({
+        upTo: z.number().nullable().describe('null: above 1'),
+        bids: count,
+      }),
+    ),
+    margin: z.number(),
+    revenue: z.number(),
+    kept: keptSchema
+      .nullable()
+      .describe('Win rate of optimized bids divided by that of the holdout, of the last 7 days'),
+    keptSpend: keptSchema.nullable().describe('The same of spend'),
+    missing: z
+      .strictObject({ wins: z.number(), spend: z.number() })
+      .nullable()
+      .describe(
+        'What the optimized bids would have at the rates of the holdout, minus what they have',
+      ),
+    uplift: intervalSchema
+      .nullable()
+      .describe('Margin of optimized bids minus that of the holdout, for 1,000 bids'),
+  })
+  .meta({ id: 'LiveMode' })
+
+const reasonSchema = z.strictObject({
+  text: z.string(),
+  fix: z.string().nullable().describe('What to do; null: the text says it'),
+})
+
+const integrationSchema = z
+  .strictObject({
+    ssp: z.string(),
+    name: z.string(),
+    account: z.string().nullable(),
+    opd: z
+      .strictObject({
+        state: z.enum(['on', 'shadow', 'off', 'invalid']),
+        mode: z.enum(modes),
+        minWinRate: z.number(),
+        minSpend: z.number(),
+      })
+      .nullable()
+      .describe('null: there is no opd block'),
+    modes: z.array(modeSchema).describe('The configured mode first'),
+    held: z.enum(['all', 'own', 'no']).describe('`all`: because all integrations are held'),
+    health: z.strictObject({
+      level,
+      reasons: z.array(reasonSchema).describe('The worst first'),
+    }),
+    requests: counts.describe('Of the last minutes, by outcome'),
+    total: count.describe('Requests of the last minutes'),
+    sent: count.describe('Those of them that were sent to the supplier'),
+    failed: count.describe('Those of `sent` without a whole response in time'),
+    refused: count.describe('Those of `total` that bidweir refused'),
+    rate: z.number().describe('Requests a second'),
+    p50: z.number().nullable().describe('Seconds that the supplier took, median'),
+    p99: z.number().nullable(),
+    left: counts.describe('Bids and bid responses that were left unchanged, by reason'),
+    notices: counts.describe('Notices by status'),
+    endpoints: z.array(
+      z.strictObject({
+        url: z.string(),
+        state: z.enum(['up', 'failing', 'ejected']),
+        failures: count.describe('Consecutive failures up to the last request'),
+      }),
+    ),
+    qps: z.number().nullable().describe('The allotment of these nodes; null: no limit'),
+  })
+  .meta({ id: 'LiveIntegration' })
+
+const nodeSchema = z
+  .strictObject({
+    node: z.string(),
+    location: z.string(),
+    version: z.string(),
+    window: z.number().describe('Length of the last minutes in seconds; shorter after a start'),
+    problems: z.array(z.strictObject({ level: z.enum(['bad', 'warn']), text: z.string() })),
+    started: z.iso.datetime(),
+    age: z.number().describe('Seconds since its figures were published'),
+  })
+  .meta({ id: 'LiveNode' })
+
+export const liveSchema = z
+  .strictObject({
+    at: z.number().describe('Milliseconds since the epoch'),
+    scope: z.enum(['all nodes', 'one node']),
+    node: z.string().describe('The node that answered'),
+    nodes: z.array(nodeSchema),
+    currency: z.string().describe('Currency of all amounts, in units'),
+    caller: z.strictObject({
+      name: z.string(),
+      account: z.string(),
+      role: z.enum(roles).nullable(),
+    }),
+    heldAll: z.boolean(),
+    unplaced: counts.describe('Notices without an integration, by status; only for account `*`'),
+    integrations: z.array(integrationSchema),
+  })
+  .meta({ id: 'Live' })
+
+export type LiveSnapshot = z.infer<typeof liveSchema>
+export type LiveIntegration = z.infer<typeof integrationSchema>
+export type LiveMode = z.infer<typeof modeSchema>
+export type LiveNode = z.infer<typeof nodeSchema>
+export type Kept = z.infer<typeof keptSchema>
+export type LiveState = NonNullable<LiveIntegration['opd']>

@@ -1,0 +1,116 @@
+/**
+ * Prices the bids of an agent call (CONTRACT 15): the eligibility and the pricing of bid responses, for an exchange that
+ * calls bidweir with a bid response and applies the prices that come back. A bid needs no macro, because its price returns
+ * in the answer.
+ */
+import type { OpdConfig } from '../config.ts'
+import { checkEligibility, type Rules } from '../openrtb/eligibility.ts'
+import type { ProtobufBid } from '../protobuf/response.ts'
+import { ProtobufWriter } from '../protobuf/writer.ts'
+import type { Rates } from '../shared/rates.ts'
+import type { BidReason, PriceBid } from '../shared/reasons.ts'
+import { type AgentCall, bidShade, maxAgentBids } from './call.ts'
+
+/** OPERATION_REPLACE. */
+const replace = 3
+
+/** Why a call is answered without a mutation of any bid. */
+export const agentReasons = [
+  'malformed',
+  'lifecycle',
+  'intent',
+  'no_response',
+  'unknown_supplier',
+  'inactive',
+  'disabled',
+  'too_large',
+  'overload',
+  'internal',
+] as const
+export type AgentReason = (typeof agentReasons)[number]
+
+/** A new price of one bid. */
+export interface Mutation {
+  bid: ProtobufBid
+  /** CPM in the currency of the response. */
+  price: number
+}
+
+export interface AgentPricing {
+  opd: OpdConfig
+  rates: Rates | null
+  base: string
+  price: PriceBid
+  /** Counts a bid that was left alone. */
+  onBid: (reason: BidReason) => void
+}
+
+/** Why the call is not about prices of bids; null: it is. */
+export function refusalOf(call: AgentCall): AgentReason | null {
+  if (!call.isBidResponse) return 'lifecycle'
+  if (!call.takesPrices) return 'intent'
+  if (call.response === null || call.response.bids.length === 0) return 'no_response'
+  return call.response.bids.length > maxAgentBids ? 'too_large' : null
+}
+
+/**
+ * Prices the bids of a call one by one, so that the caller can yield to the event loop or stop at a deadline. A value for
+ * each bid: its new price, or null if it keeps its own.
+ */
+export function* priceAgentBids(
+  call: AgentCall,
+  { opd, rates, base, price, onBid }: AgentPricing,
+): Generator<Mutation | null> {
+  const rules: Rules = { opd, rates, base }
+  for (const bid of call.response?.bids ?? []) {
+    if (bid.hasMacro(call.bytes)) {
+      onBid('has_macro')
+      yield null
+      continue
+    }
+    const eligibility = checkEligibility(bid, call.request, rules)
+    if ('reason' in eligibility) {
+      onBid(eligibility.reason)
+      yield null
+      continue
+    }
+    const { priceText } = price(eligibility.bid)
+    // Rounding to the nearest double keeps the order: the double is never above that of in_ba, nor below that of the floor.
+    const rounded = priceText === null ? bid.price! : Number(priceText)
+    yield rounded < bid.price! ? { bid, price: rounded } : null
+  }
+}
+
+/** A name in a path, where `/` and `~` are escaped as in RFC 6901. */
+const escaped = (name: string) => name.replaceAll('~', '~0').replaceAll('/', '~1')
+
+/** `/seatbid/<seat>/bid/<bid id>`; a seat without a name is named by its index. */
+const pathOf = ({ seat, bidId }: ProtobufBid) =>
+  `/seatbid/${escaped(seat.name ?? String(seat.index))}/bid/${escaped(bidId)}`
+
+/**
+ * Writes an RTBResponse.
+ *
+ * @param id - of the call
+ * @param modelVersion - of the model that priced, `revenue-3-12`; absent: no model was asked
+ */
+export function writeAgentAnswer(
+  id: string,
+  mutations: readonly Mutation[],
+  modelVersion: string | null,
+): Buffer {
+  const answer = new ProtobufWriter()
+  if (id !== '') answer.text(1, id)
+  for (const { bid, price } of mutations)
+    answer.message(
+      2,
+      new ProtobufWriter()
+        .int32(1, bidShade)
+        .int32(2, replace)
+        .text(3, pathOf(bid))
+        .message(102, new ProtobufWriter().double(1, price)),
+    )
+  const metadata = new ProtobufWriter().text(1, '1.0')
+  if (modelVersion !== null) metadata.text(2, modelVersion)
+  return answer.message(3, metadata).bytes()
+}

@@ -1,0 +1,89 @@
+/**
+ * Reads an RTBRequest of the Agentic RTB Framework 1.0 (IAB Tech Lab): a bid request and a bid response that an exchange
+ * asks an agent about. The numbers are those of its published agenticrtbframework.proto.
+ */
+import type { RequestFacts } from '../openrtb/facts.ts'
+import { indexImps, newRequest, requestFields, type SentRequest } from '../protobuf/request.ts'
+import { ProtobufResponse, responseFields } from '../protobuf/response.ts'
+import { FieldTable, field, readMessage } from '../protobuf/wire.ts'
+
+/** LIFECYCLE_DSP_BID_RESPONSE. 0 is sent by agents that pass calls on: the contents say what the call is. */
+const dspBidResponse = 2
+/** BID_SHADE: "adjust the bid price of a specific bid". */
+export const bidShade = 6
+
+/** Bids of one call. A call with more is not priced. */
+export const maxAgentBids = 2000
+
+export class AgentCall {
+  id = ''
+  lifecycle = 0
+  /** Milliseconds, latency included; 0: absent. */
+  tmax = 0
+  /** The business that sent the response; '': the call names none. */
+  originator = ''
+  intents: number[] = []
+  sentRequest: SentRequest | null = null
+  response: ProtobufResponse | null = null
+  readonly bytes: Buffer
+
+  constructor(bytes: Buffer) {
+    this.bytes = bytes
+  }
+
+  /** null: the call has no bid request. */
+  get request(): RequestFacts | null {
+    return this.sentRequest
+  }
+
+  /** Whether the call is about a bid response. */
+  get isBidResponse(): boolean {
+    return this.lifecycle === 0 || this.lifecycle === dspBidResponse
+  }
+
+  /** Whether the exchange takes prices; a call that names no intent takes all. */
+  get takesPrices(): boolean {
+    return this.intents.length === 0 || this.intents.includes(bidShade)
+  }
+}
+
+const originatorFields = new FieldTable<AgentCall>({
+  2: field.text((call, value) => {
+    call.originator = value
+  }),
+})
+
+const callFields = new FieldTable<AgentCall>({
+  1: field.int32((call, value) => {
+    call.lifecycle = value
+  }),
+  2: field.text((call, value) => {
+    call.id = value
+  }),
+  3: field.int32((call, value) => {
+    call.tmax = value
+  }),
+  4: field.message(requestFields, (call) => {
+    call.sentRequest ??= newRequest()
+    return call.sentRequest
+  }),
+  5: field.message(responseFields, (call) => {
+    call.response ??= new ProtobufResponse()
+    return call.response
+  }),
+  6: field.message(originatorFields, (call) => call),
+  7: field.int32s((call, value) => void call.intents.push(value)),
+})
+
+/**
+ * Reads one call.
+ *
+ * @returns why it cannot be read: `malformed` bytes are no RTBRequest, `too_large` has more fields than are read
+ */
+export function readAgentCall(bytes: Buffer): AgentCall | 'malformed' | 'too_large' {
+  const call = new AgentCall(bytes)
+  const fault = readMessage(bytes, callFields, call)
+  if (fault !== null) return fault
+  if (call.sentRequest !== null) indexImps(call.sentRequest)
+  return call
+}

@@ -1,0 +1,227 @@
+/**
+ * Reads an OpenRTB BidRequest in Protocol Buffers into the same facts as `opd/openrtb/request.ts` reads from JSON. The
+ * numbers are those of IAB Tech Lab's openrtb.proto for OpenRTB 2.6.
+ */
+import {
+  type Banner,
+  DealFacts,
+  DurationFloors,
+  type Floor,
+  ImpFacts,
+  RequestFacts,
+  type Size,
+} from '../openrtb/facts.ts'
+import { maxRanges } from '../openrtb/readers.ts'
+import { FieldTable, field } from './wire.ts'
+
+/** A double as JSON would spell it: the shortest text that reads as the same double. Empty: not a finite number. */
+const shortest = (value: number) => (Number.isFinite(value) ? String(value) : '')
+
+function setFloor(floor: Floor, value: number): void {
+  floor.amount = value > 0 ? Math.min(value, Number.MAX_VALUE) : 0
+  floor.text = value >= 0 && floor.amount === value ? shortest(value) : ''
+}
+const currencyName = (name: string) => (name === '' ? 'USD' : name.toUpperCase())
+const present = (text: string) => (text === '' ? undefined : text)
+
+interface Range {
+  from: number
+  to: number
+  amount: number
+}
+
+const rangeFields = new FieldTable<Range>({
+  1: field.int32((range, value) => {
+    range.from = value
+  }),
+  2: field.int32((range, value) => {
+    range.to = value
+  }),
+  3: field.double((range, value) => {
+    range.amount = value > 0 ? Math.min(value, Number.MAX_VALUE) : 0
+  }),
+})
+
+function newRange(floors: DurationFloors): Range {
+  const range = { from: 0, to: Number.POSITIVE_INFINITY, amount: 0 }
+  if (floors.ranges.length === maxRanges) floors.ambiguous = true
+  else floors.ranges.push(range)
+  return range
+}
+
+const perSecond = field.double((floors: DurationFloors, value) => {
+  floors.perSecond = value > 0 ? Math.min(value, Number.MAX_VALUE) : 0
+})
+const durationRanges = field.message(rangeFields, newRange)
+
+const videoFields = new FieldTable<DurationFloors>({ 34: perSecond, 36: durationRanges })
+const audioFields = new FieldTable<DurationFloors>({ 30: perSecond, 31: durationRanges })
+
+const dealFields = new FieldTable<DealFacts>({
+  1: field.text((deal, value) => {
+    deal.id = value
+  }),
+  2: field.double((deal, value) => setFloor(deal.floor, value)),
+  3: field.text((deal, value) => {
+    deal.floor.currency = currencyName(value)
+  }),
+  6: field.int32((deal, value) => {
+    deal.at = value
+  }),
+  7: field.int32((deal, value) => {
+    deal.guaranteed = value === 1
+  }),
+  8: perSecond,
+  9: durationRanges,
+})
+
+const sizeFields = new FieldTable<Size>({
+  1: field.int32((size, value) => {
+    size.w = value
+  }),
+  2: field.int32((size, value) => {
+    size.h = value
+  }),
+})
+const bannerFields = new FieldTable<Banner>({
+  1: field.int32((banner, value) => {
+    banner.w = value
+  }),
+  2: field.int32((banner, value) => {
+    banner.h = value
+  }),
+  // The first format is a feature of the model; others are read for their length alone.
+  15: field.message(sizeFields, (banner) => {
+    const size: Size = { w: undefined, h: undefined }
+    banner.format ??= size
+    return size
+  }),
+})
+
+/** Ids are known when the whole message is read, so lists keep what they read until the request ends. */
+class SentImp extends ImpFacts {
+  readonly sentDeals: DealFacts[] = []
+}
+class SentRequest extends RequestFacts {
+  readonly sentImps: SentImp[] = []
+}
+
+const pmpFields = new FieldTable<SentImp>({
+  2: field.message(dealFields, (imp) => {
+    const deal = new DealFacts(imp)
+    imp.sentDeals.push(deal)
+    return deal
+  }),
+})
+
+const none = new FieldTable<ImpFacts>({})
+
+const impFields = new FieldTable<SentImp>({
+  1: field.text((imp, value) => {
+    imp.id = value
+  }),
+  2: field.message(bannerFields, (imp) => {
+    imp.banner ??= { w: undefined, h: undefined, format: null }
+    return imp.banner
+  }),
+  3: field.message(videoFields, (imp) => {
+    imp.video ??= new DurationFloors()
+    return imp.video
+  }),
+  7: field.text((imp, value) => {
+    imp.placement = present(value)
+  }),
+  8: field.double((imp, value) => setFloor(imp.floor, value)),
+  9: field.text((imp, value) => {
+    imp.floor.currency = currencyName(value)
+  }),
+  11: field.message(pmpFields, (imp) => imp),
+  13: field.message(none, (imp) => {
+    imp.native = true
+    return imp
+  }),
+  15: field.message(audioFields, (imp) => {
+    imp.audio ??= new DurationFloors()
+    return imp.audio
+  }),
+})
+
+const publisherFields = new FieldTable<RequestFacts>({
+  1: field.text((facts, value) => {
+    facts.publisher = present(value)
+  }),
+})
+const publisher = field.message(publisherFields, (facts: RequestFacts) => facts)
+const domain = field.text((facts: RequestFacts, value) => {
+  if (value !== '') facts.domains.push(value.toLowerCase())
+})
+const app = field.text((facts: RequestFacts, value) => {
+  if (value !== '') facts.apps.push(value)
+})
+
+const siteFields = new FieldTable<RequestFacts>({
+  3: domain,
+  7: field.text((facts, value) => {
+    facts.page = value
+  }),
+  11: publisher,
+})
+const appFields = new FieldTable<RequestFacts>({ 1: app, 3: domain, 8: app, 11: publisher })
+const doohFields = new FieldTable<RequestFacts>({ 1: app, 5: publisher, 6: domain })
+
+const geoFields = new FieldTable<RequestFacts>({
+  3: field.text((facts, value) => {
+    facts.country = present(value)
+  }),
+})
+const deviceFields = new FieldTable<RequestFacts>({
+  4: field.message(geoFields, (facts) => facts),
+  18: field.int32((facts, value) => {
+    facts.device = String(value)
+  }),
+})
+
+/** The members of a BidRequest that OPD reads. Call `indexImps` when the message ends. */
+export const requestFields = new FieldTable<SentRequest>({
+  1: field.text((facts, value) => {
+    facts.id = value
+  }),
+  2: field.message(impFields, (facts) => {
+    const imp = new SentImp()
+    facts.impSent = true
+    facts.impList = true
+    facts.sentImps.push(imp)
+    return imp
+  }),
+  3: field.message(siteFields, (facts) => facts),
+  4: field.message(appFields, (facts) => facts),
+  5: field.message(deviceFields, (facts) => facts),
+  7: field.int32((facts, value) => {
+    facts.at = value
+  }),
+  15: field.bool((facts, value) => {
+    facts.test = value
+  }),
+  22: field.message(doohFields, (facts) => facts),
+})
+
+export const newRequest = (): SentRequest => new SentRequest()
+export type { SentRequest }
+
+/** Makes imps and deals found by their ids, once the whole request was read. */
+export function indexImps(facts: SentRequest): RequestFacts {
+  for (const imp of facts.sentImps) {
+    for (const deal of imp.sentDeals) {
+      if (deal.id === '') continue
+      imp.deals ??= new Map()
+      const duplicate = imp.deals.get(deal.id)
+      if (duplicate !== undefined) duplicate.ambiguous = true
+      else imp.deals.set(deal.id, deal)
+    }
+    if (imp.id === undefined) continue
+    const duplicate = facts.imps.get(imp.id)
+    if (duplicate !== undefined) duplicate.ambiguous = true
+    else facts.imps.set(imp.id, imp)
+  }
+  return facts
+}

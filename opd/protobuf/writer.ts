@@ -1,0 +1,55 @@
+/** Writes Protocol Buffers: the few messages that bidweir answers with are small. */
+
+const wireVarint = 0
+const wireFixed64 = 1
+const wireLengths = 2
+
+/** Collects the fields of one message, in the order of the calls. */
+export class ProtobufWriter {
+  private readonly parts: Buffer[] = []
+
+  int32(field: number, value: number): this {
+    this.tag(field, wireVarint)
+    this.parts.push(varint(value))
+    return this
+  }
+
+  double(field: number, value: number): this {
+    this.tag(field, wireFixed64)
+    const bytes = Buffer.allocUnsafe(8)
+    bytes.writeDoubleLE(value)
+    this.parts.push(bytes)
+    return this
+  }
+
+  text(field: number, value: string): this {
+    return this.lengths(field, Buffer.from(value))
+  }
+
+  message(field: number, value: ProtobufWriter): this {
+    return this.lengths(field, value.bytes())
+  }
+
+  bytes(): Buffer {
+    return Buffer.concat(this.parts)
+  }
+
+  private lengths(field: number, value: Buffer): this {
+    this.tag(field, wireLengths)
+    this.parts.push(varint(value.length), value)
+    return this
+  }
+
+  private tag(field: number, wireType: number): void {
+    this.parts.push(varint(field * 8 + wireType))
+  }
+}
+
+/** `value`: 0 to 2^53. */
+function varint(value: number): Buffer {
+  const bytes: number[] = []
+  let rest = value
+  for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push((rest % 128) | 0x80)
+  bytes.push(rest)
+  return Buffer.from(bytes)
+}
