@@ -24,7 +24,10 @@ const bidWith = (members: string) =>
 /** A body, and whether its bids are priced; if not, it is forwarded unmodified. */
 const shapes: Record<string, [body: string, isPriced: boolean]> = {
   'empty seats': [`{"seatbid":[{"bid":[${bid}]},${filled('{},')}{}]}`, false],
-  '1,000 seats': [`{"seatbid":[{"bid":[${bid}]},${listed('{}', 999)}],"x":"${filled('x')}"}`, true],
+  '1,000 seats': [
+    `{"seatbid":[{"bid":[${bid}]},${listed('{}', 999)}],"x":"${filled('x', 4 * MiB - 8000)}"}`,
+    true,
+  ],
   '1,001 seats': [`{"seatbid":[{"bid":[${bid}]},${listed('{}', 1000)}]}`, false],
   'empty bids': [seated(`${bid},${filled('{},')}{}`), false],
   '50,000 bids': [seated(`${listed(bid, 200)},${listed(small, 49_800)}`), true],
@@ -79,7 +82,7 @@ function residentBytes(pid: number): number {
 const skip = process.platform === 'linux' ? false : 'memory is read from /proc'
 
 const yaml = (workers: number, hostile: string, good: string) => `
-proxy: {listen: "127.0.0.1:0", workers: ${workers}, maxHeldBytes: 256MiB}
+proxy: {listen: "127.0.0.1:0", workers: ${workers}, maxHeldBytes: 256MiB, headTimeout: 120s}
 admin: {listen: "127.0.0.1:0"}
 drain: {grace: 0ms, timeout: 30s}
 log: {level: warn}
