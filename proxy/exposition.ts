@@ -39,6 +39,9 @@ interface Scraped extends SupplierLoad {
 
 const isBusy = ({ inFlight, isTop, metrics }: Scraped) =>
   inFlight > 0 || (isTop && metrics.total > 0)
+/** A cause of `none` is told of the busiest suppliers alone. */
+const hasLimit = ({ cause, isTop, metrics }: Scraped) =>
+  metrics.total > 0 && (isTop || cause === 'load' || cause === 'lateness' || cause === 'probing')
 const isLimited = ({ queued, isTop }: Scraped) => queued > 0 || isTop
 
 function* outcomeSamples(ssp: string, { requests }: SupplierMetrics): Generator<Sample> {
@@ -145,6 +148,24 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
       'bidweir_supplier_limit',
       'Limit of requests that are at the supplier at once',
       perSupplier(({ limit }) => limit, isLimited),
+    ),
+    gauge(
+      'bidweir_supplier_limit_cause',
+      'Always 1; why the limit has its value: none (no load is seen), lateness (time-outs or latencies that do not depend on the load), probing (a trial with half of the requests in flight), load (with fewer in flight more are answered in time), fixed (maxInFlight)',
+      each(({ id, cause }) => one(1, { ssp: id, cause }), hasLimit),
+    ),
+    gauge(
+      'bidweir_supplier_unloaded_seconds',
+      'Mean latency of the supplier without a queue, as the limiter has measured it: higher latencies count as load',
+      perSupplier(
+        ({ unloaded }) => unloaded.seconds,
+        (supplier) => hasLimit(supplier) && supplier.unloaded.seconds > 0,
+      ),
+    ),
+    gauge(
+      'bidweir_supplier_unloaded_late_ratio',
+      'Share of time-outs of the supplier that do not depend on the load, as the limiter has measured it',
+      perSupplier(({ unloaded }) => unloaded.late, hasLimit),
     ),
     gauge(
       'bidweir_supplier_queued',

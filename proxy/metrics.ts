@@ -13,6 +13,8 @@ export const outcomes = [
   'timeout',
   'upstream_error',
   'client_abort',
+  // The caller did not send the body of its request in time
+  'slow_request',
   // 403, 405 and 413
   'refused',
 ] as const

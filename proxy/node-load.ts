@@ -2,6 +2,7 @@
  * The gauges of a process, and their sums over the processes of a node that share a listener. Counters are added up where
  * they are kept (service/workers).
  */
+import { type LimitCause, limitCauses } from './admission/limiter.ts'
 import type { Supplier } from './supplier.ts'
 import type { EndpointState } from './upstream/endpoint-log.ts'
 
@@ -18,6 +19,10 @@ export interface SupplierLoad {
   clientQps: number | null
   inFlight: number
   limit: number
+  /** Why it has this value: of several processes, the cause that restricts most. */
+  cause: LimitCause
+  /** What the limiter has measured of the supplier without a queue: the slowest of several processes. */
+  unloaded: { seconds: number; late: number }
   queued: number
   endpoints: EndpointLoad[]
 }
@@ -47,6 +52,8 @@ const loadOf = ({ clientQps, inFlight, gate, endpoints }: Supplier): SupplierLoa
   clientQps,
   inFlight,
   limit: gate.limit,
+  cause: gate.limiter.cause,
+  unloaded: gate.limiter.unloaded,
   queued: gate.queued,
   endpoints: endpoints.all.map(({ url, inFlight, pool, state }) => {
     return { url: url.href, inFlight, open: pool.open, state }
@@ -62,6 +69,7 @@ export function loadsOf(suppliers: Iterable<Supplier>): ProcessLoad['suppliers']
   return loads
 }
 
+const restriction = (cause: LimitCause) => limitCauses.indexOf(cause)
 const severity: readonly EndpointState[] = ['up', 'failing', 'ejected']
 
 /** The load of a supplier at this node; `others`: the other processes. An endpoint has its worst state. */
@@ -73,6 +81,11 @@ export function nodeLoad(supplier: Supplier, others: Iterable<ProcessLoad>): Sup
     if (sum.clientQps !== null) sum.clientQps += load.clientQps ?? 0
     sum.inFlight += load.inFlight
     sum.limit += load.limit
+    if (restriction(load.cause) > restriction(sum.cause)) sum.cause = load.cause
+    sum.unloaded = {
+      seconds: Math.max(sum.unloaded.seconds, load.unloaded.seconds),
+      late: Math.max(sum.unloaded.late, load.unloaded.late),
+    }
     sum.queued += load.queued
     for (const { url, inFlight, open, state } of load.endpoints) {
       const endpoint = sum.endpoints.find((each) => each.url === url)

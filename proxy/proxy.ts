@@ -9,6 +9,7 @@ import { addressCheck } from './admission/callers.ts'
 import { type Budget, LoopLag } from './admission/overload.ts'
 import type { ProxyConfig, Route } from './config.ts'
 import type { ExchangeContext } from './exchange/exchange.ts'
+import { openKeptGzip } from './exchange/kept-gzip.ts'
 import { LongResponses } from './exchange/long-responses.ts'
 import { RequestDecoder } from './exchange/request-decoder.ts'
 import { bindMetrics } from './exposition.ts'
@@ -55,7 +56,8 @@ export function createProxy(
   const closed = new Map<string, number>()
   const onClosed = (reason: string) => closed.set(reason, (closed.get(reason) ?? 0) + 1)
   const budget: Budget = { inFlight: 0, bytes: 0, kept: 0 }
-  const decoder = new RequestDecoder(budget, () => context.limits)
+  const gzip = openKeptGzip(log)
+  const decoder = new RequestDecoder(budget, () => context.limits, gzip)
   const resolver = createResolver({
     onError: (hostname, error) =>
       log.warn(
@@ -91,6 +93,7 @@ export function createProxy(
     budget,
     lag,
     decoder,
+    gzip,
     long: new LongResponses(),
     tracer,
     limits: { maxInFlight: 0, maxHeldBytes: 0, maxRequestBytes: 0, maxRewriteBytes: 0 },

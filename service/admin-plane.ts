@@ -18,6 +18,7 @@ import { type NoticeDeps, Notices } from '../admin/impressions/process.ts'
 import { Reconciler } from '../admin/impressions/reconciler.ts'
 import { impressions } from '../admin/impressions/route.ts'
 import { management } from '../admin/management/route.ts'
+import { type BlockDeps, supplierBlocks } from '../admin/management/supplier-blocks.ts'
 import { authMetrics, opdMetrics, reconcilerMetrics } from '../admin/metrics/registry.ts'
 import { decisions } from '../admin/prices/decisions.ts'
 import { standalone } from '../admin/prices/standalone.ts'
@@ -55,6 +56,7 @@ function encodedPricesIn(current: ConfigRef): () => boolean {
 export async function openAdminPlane(
   current: ConfigRef,
   components: Components,
+  rules: Omit<BlockDeps, 'store' | 'now'>,
   notReady: () => string[],
   log: Log,
 ) {
@@ -193,6 +195,7 @@ export async function openAdminPlane(
         followed: followModelControl,
         now,
       }),
+      supplierBlocks({ ...rules, store, authenticate, now }),
       dashboard({
         realm: auth.realm,
         external:

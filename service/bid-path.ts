@@ -81,8 +81,9 @@ export function createBidPath({ current, place, keysOf, now, log, ...parts }: Bi
     { ...parts.proxy, engine, log },
   )
   const targets = {
-    set(supplier: SupplierConfig) {
-      engine.setIntegration(integrationOf({ supplier, invalid: false }))
+    set(active: ActiveSupplier) {
+      const { supplier } = active
+      engine.setIntegration(integrationOf(active))
       proxy.setRoute(dividedRoute(supplier, place))
     },
     remove(id: string) {
@@ -97,11 +98,24 @@ export function createBidPath({ current, place, keysOf, now, log, ...parts }: Bi
       engine.setHolds(holds)
       proxy.setDirectory((id) => states.get(id), share / place.count)
     },
-    /** Applies another configuration, in time slices; returns the suppliers that have changed. */
-    async configure(config: Config, slices: Slices): Promise<SupplierConfig[]> {
+    /**
+     * Applies another configuration, in time slices; returns the suppliers that have changed. `invalid`: those whose
+     * `opd` block has faults, which only a start accepts.
+     */
+    async configure(
+      config: Config,
+      slices: Slices,
+      invalid: ReadonlySet<string>,
+    ): Promise<SupplierConfig[]> {
       engine.configure(settingsOf(config))
       proxy.configure(dividedConfig(config.proxy, place))
-      const changed = await swapSuppliers(current.active, config.suppliers, targets, slices)
+      const changed = await swapSuppliers(
+        current.active,
+        config.suppliers,
+        targets,
+        slices,
+        invalid,
+      )
       current.config = config
       return changed
     },
@@ -131,8 +145,9 @@ export const activeSuppliers = (
 export async function swapSuppliers(
   active: Map<string, ActiveSupplier>,
   next: readonly SupplierConfig[],
-  targets: { set(supplier: SupplierConfig): void; remove(id: string): void },
+  targets: { set(active: ActiveSupplier): void; remove(id: string): void },
   slices: Slices,
+  invalid: ReadonlySet<string>,
 ): Promise<SupplierConfig[]> {
   const changed: SupplierConfig[] = []
   const removed = new Set(active.keys())
@@ -140,9 +155,10 @@ export async function swapSuppliers(
     const { id } = supplier
     removed.delete(id)
     const before = active.get(id)
-    if (before?.supplier !== supplier || before.invalid) {
-      targets.set(supplier)
-      active.set(id, { supplier, invalid: false })
+    const after: ActiveSupplier = { supplier, invalid: invalid.has(id) }
+    if (before?.supplier !== supplier || before.invalid !== after.invalid) {
+      targets.set(after)
+      active.set(id, after)
       changed.push(supplier)
     }
     await slices.next()

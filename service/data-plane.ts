@@ -24,6 +24,7 @@ import { openModels } from './models.ts'
 import { newNodeName } from './node-figures.ts'
 import { dayCaps } from './opd-state.ts'
 import { ratesAge, retentionMs } from './runtime-config.ts'
+import { StoredSuppliers } from './stored-suppliers.ts'
 import { createTracing } from './tracing.ts'
 import { openWorkers, withWorkers } from './workers/first-process.ts'
 import type { WorkerPool } from './workers/pool.ts'
@@ -33,7 +34,8 @@ export type Components = Awaited<ReturnType<typeof openComponents>>
 /** Milliseconds after the start; hours that passed without a node are summed then. */
 const firstRetention = 5000
 
-export async function openComponents(current: ConfigRef, log: Log) {
+/** @param base folder of relative paths in references of suppliers of the API */
+export async function openComponents(current: ConfigRef, base: string, log: Log) {
   const started = current.config
   const ownKeys = started.opd.keys ?? loadOrCreateKeys(started.stateDir)
   const keysOf = (config: Config) => config.opd.keys ?? ownKeys
@@ -53,6 +55,12 @@ export async function openComponents(current: ConfigRef, log: Log) {
   })
   const now = store.clock
   const directory = await createDirectory(store, log)
+  const stored = new StoredSuppliers(store, base, log)
+  await stored.read()
+  current.config = { ...started, suppliers: stored.mergedWith(started.suppliers) }
+  for (const supplier of current.config.suppliers)
+    if (!current.active.has(supplier.id))
+      current.active.set(supplier.id, { supplier, invalid: false })
   const { contextTtl, decisionLog } = started.opd
   const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
   const spool = join(started.stateDir, 'bid-log')
@@ -119,10 +127,12 @@ export async function openComponents(current: ConfigRef, log: Log) {
   const capsOfToday = () => dayCaps(engine, current.active.keys(), now())
   const lost = lastLost(store)
   const node = newNodeName()
-  const readFingerprints = fingerprintReader(
-    () => current.config,
-    () => keysOf(current.config),
-  )
+  // Nodes publish at different times: a supplier of the API that changes every second would always differ.
+  const withoutStored = (): Config => {
+    const { config } = current
+    return { ...config, suppliers: config.suppliers.filter((each) => !stored.includes(each)) }
+  }
+  const readFingerprints = fingerprintReader(withoutStored, () => keysOf(current.config))
   const fingerprints = new NodeFingerprints({ store, node, read: readFingerprints, now, log })
   bindStateMetrics(registry, {
     redis,
@@ -135,6 +145,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     differences: () => fingerprints.differences,
     dayCaps: capsOfToday,
     nodes: () => models.nodes,
+    suppliers: () => ({ ...stored.counts(), all: current.config.suppliers.length }),
   })
   const location = (): LocationState => {
     const { suppliers, holds } = directory.snapshot()
@@ -178,6 +189,7 @@ export async function openComponents(current: ConfigRef, log: Log) {
     store,
     lost,
     directory,
+    stored,
     modelManager,
     followModelControl,
     redis,
@@ -194,10 +206,11 @@ export async function openComponents(current: ConfigRef, log: Log) {
     now,
     hasModels: () => models.joined,
     /** Applies another configuration, in time slices. */
-    async configure(config: Config, slices: Slices) {
+    async configure(config: Config, slices: Slices, invalid: ReadonlySet<string>) {
       bidLog.retain(config.opd.contextTtl)
-      const changed = await bidPath.configure(config, slices)
-      await pool?.reload({ ...config, opd: { ...config.opd, keys: keysOf(config) } }, changed)
+      const changed = await bidPath.configure(config, slices, invalid)
+      const withKeys = { ...config, opd: { ...config.opd, keys: keysOf(config) } }
+      await pool?.reload(withKeys, changed, invalid)
     },
     /** Flushes and closes the components that outlive the listeners. */
     async close() {

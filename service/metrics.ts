@@ -6,6 +6,7 @@ import { byName, counter, gauge, type MetricRow, one, registerRows } from '../op
 import { type FaultCounts, faultPlaces } from '../opd/shared/fault-log.ts'
 import { bounds } from '../proxy/metrics.ts'
 import type { DayCap } from './opd-state.ts'
+import type { StoredSupplierCounts } from './stored-suppliers.ts'
 
 /** `ratesAge`: milliseconds; null: there are no rates with a date. */
 export function bindProcessMetrics(registry: Registry, ratesAge: () => number | null) {
@@ -116,6 +117,7 @@ interface StateParts {
   /** From most of the nodes. */
   differences: () => readonly Difference[]
   nodes: () => number
+  suppliers: () => StoredSupplierCounts & { all: number }
   /** Suppliers with a cap of a day, and the share of it that is used. */
   dayCaps: () => Iterable<DayCap>
 }
@@ -176,8 +178,8 @@ export function lastLost(store: { lost(): Promise<string[]> }): () => string[] {
 }
 
 export function bindStateMetrics(registry: Registry, parts: StateParts): void {
-  const { redis, ledger, outcomes, lost, sink, stats, clockAhead, differences, nodes, dayCaps } =
-    parts
+  const { redis, ledger, outcomes, lost, sink, stats, clockAhead, differences } = parts
+  const { nodes, suppliers, dayCaps } = parts
   registerRows(registry, [
     gauge(
       'bidweir_store_up',
@@ -217,6 +219,23 @@ export function bindStateMetrics(registry: Registry, parts: StateParts): void {
     ),
     gauge('bidweir_live_nodes', 'Nodes that share the allotments of this location', () =>
       one(nodes()),
+    ),
+    gauge('bidweir_suppliers', 'Suppliers in use, by origin: file or api', () => {
+      const { all, used } = suppliers()
+      return [
+        { value: all - used, labels: { origin: 'file' } },
+        { value: used, labels: { origin: 'api' } },
+      ]
+    }),
+    gauge(
+      'bidweir_supplier_conflicts',
+      'Suppliers that the file and the API both have; that of the file is used',
+      () => one(suppliers().conflicts),
+    ),
+    gauge(
+      'bidweir_suppliers_refused',
+      'Suppliers of the API whose last version this node cannot use; it keeps the version before',
+      () => one(suppliers().refused),
     ),
     counter(
       'bidweir_engine_faults_total',

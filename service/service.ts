@@ -1,4 +1,5 @@
 /** The life of the service: start, reload, drain. */
+import { dirname } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { firstUser } from '../admin/auth/users.ts'
 import { atMost } from '../opd/base/at-most.ts'
@@ -17,6 +18,7 @@ import type { Config } from './config/schema.ts'
 import { watchFiles } from './config/watch.ts'
 import { openComponents } from './data-plane.ts'
 import { ratesAge } from './runtime-config.ts'
+import { supplierRules } from './supplier-rules.ts'
 
 export type Service = Awaited<ReturnType<typeof startService>>
 
@@ -34,7 +36,40 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
   const { config, invalidOpd } = loaded
   const current: ConfigRef = { config, active: activeSuppliers(config.suppliers, invalidOpd) }
   const started = config
-  const components = await openComponents(current, log)
+  const path = load === null ? null : (loaded.files.keys().next().value ?? null)
+  const base = path === null ? '.' : dirname(path)
+  const components = await openComponents(current, base, log)
+  const { store, stored } = components
+  /** The configuration of the file, without suppliers of the API; `invalid`: those of it whose `opd` block has faults. */
+  let file = config
+  let invalid: ReadonlySet<string> = invalidOpd
+  /** Applies the file and the suppliers of the API, as they are when the run begins. */
+  const configure = oneAtATime(async () => {
+    const suppliers = stored.mergedWith(file.suppliers)
+    await components.configure({ ...file, suppliers }, createSlices(), invalid)
+    referenced.set(stored.files())
+  })
+  const configured = () =>
+    configure().catch((error: Error) =>
+      log.error({ err: error.message }, 'the suppliers could not be applied'),
+    )
+  const referenced = watchFiles(() => {
+    stored.recheck()
+    void configured()
+  })
+  referenced.set(stored.files())
+  store.onChange(async () => {
+    // Not awaited: the store is polled on while many suppliers are applied.
+    if (await stored.read()) void configured()
+  })
+  const applied = async () => {
+    try {
+      await stored.read()
+      await configured()
+    } catch (error) {
+      log.error({ err: (error as Error).message }, 'the suppliers are read at the next poll')
+    }
+  }
   let ready = false
   const { life } = components.meters
   const notReady = () => {
@@ -43,7 +78,8 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
     if ((components.pool?.missing ?? 0) > 0) return ['workers']
     return components.hasModels() ? [] : ['models of the other nodes']
   }
-  const adminPlane = await openAdminPlane(current, components, notReady, log)
+  const rules = { ...supplierRules(() => file, path, base), applied }
+  const adminPlane = await openAdminPlane(current, components, rules, notReady, log)
   const { port: adminPort } = await adminPlane.listen()
   const noticesPort = await adminPlane.listenForNotices()
   const agentPort = await adminPlane.listenForAgents()
@@ -68,7 +104,6 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
 
   /** A start accepts an `opd` block with faults; a reload refuses it, because OPD would be switched off unnoticed. */
   const reload = async (next: LoadedConfig) => {
-    const slices = createSlices()
     if (next.config === null || next.faults.length > 0) {
       components.meters.reloads.refused()
       await logFaults(next, log)
@@ -76,7 +111,9 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
     }
     const fixed = needsRestart(started, next.config)
     if (fixed.length > 0) log.warn({ paths: fixed }, 'restart needed')
-    await components.configure(next.config, slices)
+    file = next.config
+    invalid = next.invalidOpd
+    await configure()
     warnOfOldRates()
     components.meters.reloads.taken(fixed)
     log.info({ suppliers: current.config.suppliers.length }, 'configuration reloaded')
@@ -102,10 +139,11 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
      * stores are flushed in any case.
      */
     async stop(grace: number, limit = Number.POSITIVE_INFINITY): Promise<void> {
-      const { proxy, store, pool } = components
+      const { proxy, pool } = components
       const began = performance.now()
       life.draining = true
       watching?.close()
+      referenced.close()
       clearInterval(ratesTimer)
       proxy.drain()
       pool?.drain()

@@ -35,8 +35,8 @@ interface NodeRow {
 }
 
 /**
- * A node whose values are those of this one's opposite: of the largest group of nodes with other values, the first by name.
- * null: more nodes have the values of `self` than any others.
+ * The node that `self` differs from: of the largest group of nodes that have equal values, but others than `self`, the first by
+ * name. null: there is none, or more nodes have the values of `self` than any others.
  */
 function nodeToCompareWith(rows: readonly NodeRow[], self: NodeRow): string | null {
   const groups = new Map<string, string[]>()

@@ -28,6 +28,8 @@ export interface Content {
   example?: unknown
   /** `application/json` if absent. */
   type?: string
+  /** `input` for an answer that has values as clients send them. Default: input in a request, output in an answer. */
+  io?: 'input' | 'output'
 }
 
 export interface Answer {
@@ -43,7 +45,7 @@ export const jsonAnswer = (description: string, schema: z.ZodType, example?: unk
 })
 
 export interface Call {
-  method: 'GET' | 'POST' | 'PUT'
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** `/api/svc/ssp/{id}/`. Calls below `/api/svc/` and `/opd/` also have the other trailing-slash form. */
   path: string
   id: string

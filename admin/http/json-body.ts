@@ -43,7 +43,7 @@ function unescapedKey(key: string): string {
 }
 
 /** RFC 6901 3 */
-const escapePart = (part: string) => part.replaceAll('~', '~0').replaceAll('/', '~1')
+export const escapePart = (part: string) => part.replaceAll('~', '~0').replaceAll('/', '~1')
 
 const pointerOf = (stack: readonly Level[]) =>
   stack
@@ -54,7 +54,7 @@ const pointerOf = (stack: readonly Level[]) =>
  * Scans the text before it is parsed, which may not be JSON at all. Throws at the first exceeded limit: parsing such a
  * body would block the event loop for a second.
  */
-function repeatedKeys(text: string): ProblemFault[] {
+function repeatedKeys(text: string, entries: number): ProblemFault[] {
   const repeated: ProblemFault[] = []
   const stack: Level[] = []
   let lastString = ''
@@ -71,7 +71,7 @@ function repeatedKeys(text: string): ProblemFault[] {
       stack.push({ keys: char === '{' ? new Set() : null, part: '', index: 0 })
     } else if (char === '}' || char === ']') stack.pop()
     else if (char === ',' && top?.keys === null) {
-      if (++top.index === limits.entries) throw excess(`more than ${limits.entries} entries`)
+      if (++top.index === entries) throw excess(`more than ${entries} entries`)
     } else if (char === ':' && top?.keys != null) {
       top.part = unescapedKey(lastString)
       if (top.keys.has(top.part))
@@ -84,19 +84,21 @@ function repeatedKeys(text: string): ProblemFault[] {
 }
 
 /** Handlers get the bytes of a body: its repeated keys, its encoding and the text of its numbers matter. */
-export function takeJsonAsBytes(app: FastifyInstance, bodyLimit: number): void {
+export function takeJsonAsBytes(
+  app: FastifyInstance,
+  bodyLimit: number,
+  types: string[] = ['application/json'],
+): void {
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser(
-    'application/json',
-    { parseAs: 'buffer', bodyLimit },
-    (_request, body, done) => done(null, body),
+  app.addContentTypeParser(types, { parseAs: 'buffer', bodyLimit }, (_request, body, done) =>
+    done(null, body),
   )
 }
 
-function parseJson(body: Buffer): unknown {
+function parseJson(body: Buffer, entries: number = limits.entries): unknown {
   if (!isUtf8(body)) throw fault('', 'the body is not UTF-8')
   const text = body.toString()
-  const repeated = repeatedKeys(text)
+  const repeated = repeatedKeys(text, entries)
   let value: unknown
   try {
     value = JSON.parse(text)
@@ -106,6 +108,10 @@ function parseJson(body: Buffer): unknown {
   if (repeated.length > 0) throw malformed(repeated)
   return value
 }
+
+/** Strict JSON without a schema. `entries`: the longest list. */
+export const jsonOf = ({ body }: FastifyRequest, entries?: number): unknown =>
+  parseJson(Buffer.isBuffer(body) ? body : Buffer.from(''), entries)
 
 /** Names of the list of data centers. A body has at most one of them. */
 const aliases = ['datacenters', 'svc', 'the service']

@@ -36,6 +36,10 @@ const problems: Readonly<Record<number, readonly [code: string, text: string, he
     'The media type of the body is not supported, or the body is encoded',
   ],
   422: ['not_editable', 'The change violates a rule; nothing was changed'],
+  428: [
+    'precondition_required',
+    '`If-Match` is missing: send the `ETag` that the change is based on',
+  ],
   431: ['too_large', 'The head of the request is larger than 32 KiB'],
   503: [
     'store_unavailable',
@@ -88,9 +92,9 @@ function documentOf(calls: Iterable<Call>, version: string): ShownDocument {
     Object.fromEntries(
       [content]
         .flat()
-        .map(({ schema, example, type = 'application/json' }) => [
+        .map(({ schema, example, type = 'application/json', io: form = io }) => [
           type,
-          { schema: jsonOf(schema, io, false), ...(example === undefined ? {} : { example }) },
+          { schema: jsonOf(schema, form, false), ...(example === undefined ? {} : { example }) },
         ]),
     )
   const answerOf = ({ description, headers, content }: Answer) => ({

@@ -1,6 +1,7 @@
 /** `GET /api/svc/audit/`: changes and their authors, newest first. An account sees changes of its own suppliers. */
 import * as z from 'zod'
 import { queryOf, type Route } from '../http/call.ts'
+import { blockActions } from '../store/supplier-blocks.ts'
 import { storable } from '../store/tables.ts'
 import { type Access, everyone, find, visible } from './access.ts'
 
@@ -36,6 +37,7 @@ const entrySchema = z
       'unfreeze',
       'rollback',
       'reset',
+      ...blockActions,
       'user_add',
       'user_passwd',
       'user_disable',

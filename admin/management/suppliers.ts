@@ -17,7 +17,7 @@ const resource = (
 const etagOf = ({ revision }: SupplierRows) => `"${revision}"`
 
 /** RFC 9110 13.1.1: `*` or a list of strong validators. */
-const matches = (header: string, etag: string) =>
+export const matches = (header: string, etag: string) =>
   header.trim() === '*' || header.split(',').some((each) => each.trim() === etag)
 
 const example: SupplierResource = {

@@ -58,10 +58,12 @@ const moneyOf = ({ cleared, out, margin }: CurrencyTotal): Money => ({
 const quotientDigits = 12
 
 /** Converts into the base currency; `rate` is units of the currency for one unit of the base. */
-const inBase = (money: Decimal, rate: number): Decimal =>
-  rate === 1 || money.digits === 0n
-    ? money
-    : dividedBy(money, decimal(String(rate))!, money.scale + quotientDigits)
+function inBase(money: Decimal, rate: number): Decimal {
+  if (rate === 1 || money.digits === 0n) return money
+  // without trailing zeros, so that the result depends on the value alone
+  const exact = signedDecimal(decimalText(money))
+  return dividedBy(exact, decimal(String(rate))!, exact.scale + quotientDigits)
+}
 
 /** Converts the totals that have a rate into the base currency, and lists the others each in its own currency. */
 function convertTotals(

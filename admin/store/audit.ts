@@ -21,22 +21,31 @@ export interface AuditEntry extends Change {
   after: unknown
 }
 
-export async function audit(
+/** Entries of one statement. */
+const chunk = 500
+
+export async function auditAll(
   trx: Transaction<Tables>,
   at: number,
-  entry: AuditEntry,
+  entries: readonly AuditEntry[],
 ): Promise<void> {
-  await trx
-    .insertInto('audit')
-    .values({
-      at,
-      who: entry.who,
-      account: entry.account,
-      supplier: entry.supplier,
-      action: entry.action,
-      before: JSON.stringify(entry.before),
-      after: JSON.stringify(entry.after),
-      request_id: entry.requestId,
-    })
-    .execute()
+  for (let from = 0; from < entries.length; from += chunk)
+    await trx
+      .insertInto('audit')
+      .values(
+        entries.slice(from, from + chunk).map((entry) => ({
+          at,
+          who: entry.who,
+          account: entry.account,
+          supplier: entry.supplier,
+          action: entry.action,
+          before: JSON.stringify(entry.before),
+          after: JSON.stringify(entry.after),
+          request_id: entry.requestId,
+        })),
+      )
+      .execute()
 }
+
+export const audit = (trx: Transaction<Tables>, at: number, entry: AuditEntry): Promise<void> =>
+  auditAll(trx, at, [entry])

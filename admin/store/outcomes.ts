@@ -346,3 +346,12 @@ export class Outcomes {
     }
   }
 }
+
+/** Deletes some of the entries of before `before`; whether there may be more. */
+export async function deleteOutcomes(db: Kysely<Tables>, before: number): Promise<boolean> {
+  const { numAffectedRows } = await sql`delete from outcomes where (node, batch, place) in (
+    select node, batch, place from outcomes where at < ${before} limit ${sql.lit(takenAtOnce)})`.execute(
+    db,
+  )
+  return Number(numAffectedRows) === takenAtOnce
+}

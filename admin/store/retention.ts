@@ -13,6 +13,7 @@ import type { Store } from './index.ts'
 import { createLease } from './lease.ts'
 import { createNextDays, dropDay, oldDays } from './ledger-days.ts'
 import { deleteLosses } from './losses.ts'
+import { deleteOutcomes } from './outcomes.ts'
 import { openReader } from './reader.ts'
 import { clearStale, staleHours } from './stale-hours.ts'
 import { ledgerTable } from './tables.ts'
@@ -184,6 +185,8 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
       const gone = await deleteRows(sealed)
       if (postgres) await dropDays(sealed)
       while ((await mayContinue()) && (await deleteLosses(db, old))) await pause()
+      // the event log was away for as long as rows are kept
+      while ((await mayContinue()) && (await deleteOutcomes(db, old))) await pause()
       if (gone > 0) log.info({ rows: gone }, 'rows older than store.retentionDays were deleted')
       return gone
     } finally {

@@ -48,6 +48,26 @@ export interface Tables {
     position: number
   }
   holds: { supplier: string; hold: Flag }
+  /** Suppliers of the API, also deleted ones (`block` null). `n`: the revision at the last change. */
+  supplier_blocks: {
+    supplier: string
+    account: string | null
+    version: number
+    n: number
+    /** JSON */
+    block: string | null
+  }
+  /** Every version of them. `account`: that of the author. */
+  supplier_versions: {
+    supplier: string
+    version: number
+    at: number
+    who: string
+    account: string
+    action: string
+    request_id: string
+    block: string | null
+  }
   /** By mode: the epoch of all nodes, and the packed model at its start. */
   models: {
     mode: string

@@ -1,5 +1,6 @@
 /**
- * `npm run bench:overload`: goodput past a supplier's capacity (CONTRACT 3, overload), simulated and measured: bidweir
+ * `npm run bench:overload`: goodput past a supplier's capacity (CONTRACT 3, overload), simulated and measured, and
+ * of suppliers that are late whatever the load: bidweir
  * with its defaults, with `maxInFlight: N`, and HAProxy with `maxconn` and a queue where it is installed; and what the
  * limiter costs a request. About eight minutes; `--seconds` is that of each load.
  */
@@ -12,10 +13,12 @@ import { cpuOf } from '../harness/process.ts'
 import type { Block, Cell } from '../harness/report.ts'
 import { startService, supplier } from '../harness/service.ts'
 import { requestHead } from '../harness/traffic.ts'
+import { families } from './families.ts'
 import { type Modelled, simulated } from './simulated.ts'
 
 const options = {
   seconds: { value: 5, least: 1, help: 'of each load' },
+  seeds: { value: 20, least: 1, help: 'of each family of simulated suppliers' },
   case: { value: '', help: 'the capacity of one case, such as 40/s' },
 }
 type OverloadRun = Run<typeof options>
@@ -135,7 +138,7 @@ function cost({ quick }: OverloadRun): Block[] {
       gate.enter(candidate, now)
       if (nth >= 8) gate.finished(now - 20, now, true)
     }
-    for (let nth = 0; nth < 8; nth++) gate.dropped(from + requests * 2.5)
+    for (let nth = 0; nth < 8; nth++) gate.dropped(from, from + requests * 2.5)
   }
   let best = Number.POSITIVE_INFINITY
   for (let round = 0; round < 7; round++) {
@@ -157,6 +160,10 @@ await bench({
   programs: () => [haproxyVersion()],
   sections: {
     simulated: { title: 'Simulated suppliers', run: simulated },
+    families: {
+      title: 'Load and lateness',
+      run: ({ quick, options }) => families(quick ? 2 : options.seeds),
+    },
     cost: { title: 'What the limiter costs below the limit', run: cost },
     measured: { title: 'Measured', run: measured },
   },

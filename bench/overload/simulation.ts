@@ -1,20 +1,29 @@
 /**
- * The gate of a simulated supplier, in simulated time. The supplier has slots and a queue; requests come to the gate at a
- * given rate. Deterministic for a seed. Tests and the figures of the limiter use it.
+ * The gate of a simulated supplier, in simulated time. The supplier has slots, and a queue or shared slots; requests come to the
+ * gate at a given rate. Deterministic for a seed. Tests and the figures of the limiter use it.
  */
 import { type Candidate, Gate } from '../../proxy/admission/gate.ts'
 import { Agenda } from '../harness/agenda.ts'
 
 export interface Scenario {
-  slots: number
-  /** Milliseconds that a slot is busy with a request that begins at `at`; infinite: it hangs. */
+  /** Requests that are worked on at once. */
+  slots: number | ((at: number) => number)
+  /** Milliseconds of work of a request that begins at `at`; infinite: it hangs. */
   service: (at: number) => number
+  /** Requests past the slots share them, instead of waiting in a queue. */
+  shares?: boolean
   /** Whether a cancelled request leaves the supplier's queue and slot. */
   cancels: boolean
+  /** Whether the supplier never answers a request. It takes no slot. */
+  drops?: (at: number) => boolean
+  /** Requests in the supplier's queue past which it answers with an error at once. */
+  longestQueue?: number
   /** Milliseconds from the arrival of a request. */
-  deadline: number
+  deadline: number | (() => number)
   /** Requests per second; 0: none. */
   arrivals: (at: number) => number
+  /** If it is given, the arrivals are a Poisson process. */
+  random?: () => number
   /** Beside the arrivals: callers that each send a request ten milliseconds after the end of their last one. */
   callers?: number
   /** Milliseconds. */
@@ -32,16 +41,21 @@ export interface Request {
   outcome: 'good' | 'late' | 'refused' | 'failed'
 }
 
-/** Slots, an unbounded queue, and the events of the simulation. */
+/** The events of the simulation, and what a supplier does with a request. */
 class Supplier {
   now = 0
   readonly scenario: Scenario
   private readonly agenda = new Agenda<() => void>()
-  private readonly queue: Simulated[] = []
-  private busy = 0
+  private readonly work: Work
 
   constructor(scenario: Scenario) {
     this.scenario = scenario
+    this.work = scenario.shares === true ? new SharedWork(this) : new QueuedWork(this)
+  }
+
+  get slots(): number {
+    const { slots } = this.scenario
+    return typeof slots === 'number' ? slots : slots(this.now)
   }
 
   plan(at: number, act: () => void): void {
@@ -61,44 +75,126 @@ class Supplier {
   }
 
   take(request: Simulated): void {
-    if (this.scenario.down?.(this.now) === true)
+    const { down, drops, longestQueue = Number.POSITIVE_INFINITY } = this.scenario
+    if (down?.(this.now) === true || this.work.waiting >= longestQueue)
       return this.plan(this.now + 0.5, () => request.failed())
-    this.queue.push(request)
-    this.work()
+    if (drops?.(this.now) !== true) this.work.add(request)
   }
 
   /** The connection of a request was closed. */
   abort(request: Simulated): void {
-    if (this.scenario.cancels) this.free(request)
+    if (this.scenario.cancels) this.work.remove(request)
   }
 
-  private work(): void {
-    const { slots, service, cancels } = this.scenario
-    while (this.busy < slots && this.queue.length > 0) {
-      const request = this.queue.shift()!
-      if (cancels && request.over) continue
-      this.busy++
-      request.inSlot = true
-      const takes = service(this.now)
+  done(request: Simulated): void {
+    this.planOurs(this.now, () => request.answered())
+  }
+}
+
+interface Work {
+  readonly waiting: number
+  add(request: Simulated): void
+  remove(request: Simulated): void
+}
+
+/** Slots and an unbounded queue. */
+class QueuedWork implements Work {
+  private readonly queue = new Set<Simulated>()
+  private readonly busy = new Set<Simulated>()
+  private readonly supplier: Supplier
+
+  constructor(supplier: Supplier) {
+    this.supplier = supplier
+  }
+
+  get waiting(): number {
+    return this.queue.size
+  }
+
+  add(request: Simulated): void {
+    this.queue.add(request)
+    this.begin()
+  }
+
+  remove(request: Simulated): void {
+    this.queue.delete(request)
+    if (this.busy.delete(request)) this.begin()
+  }
+
+  private begin(): void {
+    const { supplier, queue, busy } = this
+    for (const request of queue) {
+      if (busy.size >= supplier.slots) return
+      queue.delete(request)
+      busy.add(request)
+      const takes = supplier.scenario.service(supplier.now)
       if (takes === Number.POSITIVE_INFINITY) continue
-      this.plan(this.now + takes, () => {
-        if (request.inSlot) this.planOurs(this.now, () => request.answered())
-        this.free(request)
+      supplier.plan(supplier.now + takes, () => {
+        if (!busy.delete(request)) return
+        supplier.done(request)
+        this.begin()
       })
     }
   }
+}
 
-  private free(request: Simulated): void {
-    if (!request.inSlot) return
-    request.inSlot = false
-    this.busy--
-    this.work()
+/** Requests past the slots share them equally (processor sharing). */
+class SharedWork implements Work {
+  readonly waiting = 0
+  /** Milliseconds of work that a request which was there from the beginning would have got. */
+  private progress = 0
+  private since = 0
+  private readonly busy = new Set<Simulated>()
+  /** By the progress at which they are done. */
+  private readonly ends = new Agenda<Simulated>()
+  private planned = 0
+  private readonly supplier: Supplier
+
+  constructor(supplier: Supplier) {
+    this.supplier = supplier
+  }
+
+  add(request: Simulated): void {
+    this.advance()
+    this.busy.add(request)
+    this.ends.add(this.progress + this.supplier.scenario.service(this.supplier.now), request)
+    this.planNext()
+  }
+
+  remove(request: Simulated): void {
+    this.advance()
+    this.busy.delete(request)
+    this.planNext()
+  }
+
+  private get speed(): number {
+    return Math.min(1, this.supplier.slots / this.busy.size)
+  }
+
+  private advance(): void {
+    const { now } = this.supplier
+    if (this.busy.size > 0) this.progress += (now - this.since) * this.speed
+    this.since = now
+    while (this.ends.next <= this.progress + 1e-6) {
+      const request = this.ends.take()
+      if (this.busy.delete(request)) this.supplier.done(request)
+    }
+  }
+
+  private planNext(): void {
+    const { supplier, ends } = this
+    const plan = ++this.planned
+    if (this.busy.size === 0 || ends.next === Number.POSITIVE_INFINITY) return
+    supplier.plan(supplier.now + Math.max(1e-3, (ends.next - this.progress) / this.speed), () => {
+      if (plan !== this.planned) return
+      this.advance()
+      this.planNext()
+    })
   }
 }
 
 class Simulated implements Candidate {
   readonly due: number
-  inSlot = false
   over = false
   private sentAt = -1
   private readonly arrived: number
@@ -111,7 +207,8 @@ class Simulated implements Candidate {
     this.supplier = supplier
     this.ended = ended
     this.arrived = supplier.now
-    this.due = supplier.now + supplier.scenario.deadline
+    const { deadline } = supplier.scenario
+    this.due = supplier.now + (typeof deadline === 'number' ? deadline : deadline())
     if (gate.enter(this, supplier.now) === 'refused') this.refuse()
     else supplier.planOurs(this.due, () => this.expire())
   }
@@ -144,7 +241,7 @@ class Simulated implements Candidate {
   failed(): void {
     if (this.over) return
     this.end('failed')
-    this.gate.dropped(this.supplier.now)
+    this.gate.dropped(this.sentAt, this.supplier.now)
   }
 
   answered(): void {
@@ -160,7 +257,7 @@ export function simulate(scenario: Scenario): {
   limits: number[]
   gate: Gate
 } {
-  const { lasts, callers = 0 } = scenario
+  const { lasts, callers = 0, random } = scenario
   const supplier = new Supplier(scenario)
   const gate = new Gate()
   gate.configure(scenario.maxInFlight ?? null, 8192, 0)
@@ -173,7 +270,8 @@ export function simulate(scenario: Scenario): {
   const arrive = () => {
     const rate = scenario.arrivals(supplier.now)
     if (supplier.now > 0 && rate > 0) new Simulated(gate, supplier, note)
-    const next = supplier.now + (rate > 0 ? 1000 / rate : 5)
+    const gap = random === undefined ? 1 : -Math.log(random())
+    const next = supplier.now + (rate > 0 ? (gap * 1000) / rate : 5)
     if (next < lasts) supplier.planOurs(next, arrive)
   }
   supplier.plan(0, arrive)

@@ -51,7 +51,7 @@ export const traffic: Panel[] = [
   {
     title: 'Requests in flight, waiting, and their limit',
     about:
-      'At the limit with some waiting: the supplier is past its capacity, and overload follows.',
+      'At the limit with some waiting: the supplier is past its capacity, and overload follows. bidweir_supplier_limit_cause says why the limit has its value.',
     series: {
       'in flight': `sum(bidweir_requests_in_flight{${ssp}})`,
       waiting: `sum(bidweir_supplier_queued{${ssp}})`,

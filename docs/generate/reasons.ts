@@ -22,6 +22,8 @@ const outcomes: Readonly<Record<Exclude<RequestOutcome, NoBid>, string>> = {
   answer: 'The supplier responded, and the caller has its response.',
   no_bid: 'The supplier responded with 204: it does not bid.',
   client_abort: 'The caller closed the connection before the response.',
+  slow_request:
+    'The caller had not sent the body of its request at the deadline. Its reply is that of `timeout`; nothing was sent to the supplier.',
   refused: '403, 405 or 413: the caller may not send bids, or the request is not one.',
 }
 

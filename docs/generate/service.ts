@@ -17,6 +17,7 @@ import { check } from '../../service/config/check.ts'
 import type { Config } from '../../service/config/schema.ts'
 import { newKey } from '../../service/context-keys.ts'
 import { type Components, openComponents } from '../../service/data-plane.ts'
+import { supplierRules } from '../../service/supplier-rules.ts'
 import { code, page, table } from './markdown.ts'
 
 interface Operation {
@@ -193,8 +194,9 @@ export async function inspectService(): Promise<{ api: ApiDocument; metrics: Met
   const supplier = await createSupplier()
   const config = configOf(folder, supplier.url)
   const current: ConfigRef = { config, active: activeSuppliers(config.suppliers, new Set()) }
-  const components = await openComponents(current, silent)
-  const adminPlane = await openAdminPlane(current, components, () => [], silent)
+  const components = await openComponents(current, folder, silent)
+  const rules = { ...supplierRules(() => config, null, folder), applied: async () => {} }
+  const adminPlane = await openAdminPlane(current, components, rules, () => [], silent)
   try {
     const adminUrl = `http://127.0.0.1:${(await adminPlane.listen()).port}`
     const { port } = await components.proxy.listen()

@@ -4,8 +4,8 @@ import type { ContextCodec } from '../pricing/context.ts'
 import type { ReportFault } from '../shared/fault-log.ts'
 import type { DecisionRecord, Engine, EngineSettings, LookupResult } from '../types.ts'
 
-/** Milliseconds that the clocks of two nodes may be apart. */
-const maxClockSkew = 5 * 60_000
+/** Milliseconds that the clocks of two nodes may be apart: all have that of the database, to half a second. */
+const maxClockSkew = 5000
 
 interface AttributionDeps {
   bidLog: BidLog
@@ -68,6 +68,8 @@ export function createAttribution(
   return {
     async findDecision(notice, mayUseLog): Promise<LookupResult> {
       const { bidId, svcOpd, ssp, sees, at = now() } = notice
+      // of a notice that arrived earlier: its bid was decided before it
+      const last = notice.at === undefined ? Number.POSITIVE_INFINITY : at + maxClockSkew
       const { state, record } = deps.codec().decode(svcOpd, bidId, at)
       const result = { context: state, ambiguous: [], provisional: false }
       if (state === 'valid' && record !== null) {
@@ -79,7 +81,7 @@ export function createAttribution(
       const nothing = { ...result, by: null, record: null, late: false }
       if (logged === null) return { ...nothing, provisional: true }
       const found = logged.filter(
-        (record) => record.at <= at + maxClockSkew && (sees?.(record.supplier) ?? true),
+        (record) => record.at <= last && (sees?.(record.supplier) ?? true),
       )
       const [only] = found
       if (only !== undefined && found.length === 1)

@@ -84,8 +84,8 @@ export class Gate {
   }
 
   /** A sent request ended in a way that says nothing about the load of the supplier. */
-  dropped(now: number): void {
-    this.limiter.dropped()
+  dropped(sentAt: number, now: number): void {
+    this.limiter.dropped(sentAt)
     this.next(now)
   }
 

@@ -7,6 +7,8 @@ import { DeadlineWheel, WheelEntry } from './deadline-wheel.ts'
 const wheel = new DeadlineWheel()
 
 export class Deadline extends WheelEntry {
+  /** The request is not complete: what passes is the time of the caller. */
+  awaitsBody = true
   /** Whether the endpoint had enough time for a timeout to count as its failure. */
   countsAsFailure = true
   /** `performance.now()` of the deadline. */
@@ -35,6 +37,7 @@ export class Deadline extends WheelEntry {
 
   /** The request is complete. `request`: the part of its body that may contain `tmax`; null: it is not readable. */
   start(request: Body | null): void {
+    this.awaitsBody = false
     const { timeout, tmaxMargin } = this.route
     const tmax = request === null ? undefined : findTmax(request)
     const allowed = tmax === undefined ? timeout : Math.max(1, Math.min(timeout, tmax - tmaxMargin))

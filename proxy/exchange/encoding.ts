@@ -3,6 +3,7 @@ import { promisify } from 'node:util'
 import * as zlib from 'node:zlib'
 import type { BidHead } from '../types.ts'
 import { header } from '../wire/headers.ts'
+import type { KeptGzip } from './kept-gzip.ts'
 
 export type Encoding = 'identity' | 'gzip' | 'deflate' | 'deflate-raw' | 'br'
 
@@ -125,11 +126,20 @@ function wholeStream(body: Buffer, encoding: Encoding, { buffer, engine }: Decod
 }
 
 /** Decodes a body to at most `limit` bytes, if that is certainly fast; null: use `decodeLater`. */
-export function decodeNow(headers: readonly string[], body: Buffer, limit: number): Decoded | null {
+export function decodeNow(
+  headers: readonly string[],
+  body: Buffer,
+  limit: number,
+  gzip: KeptGzip | null,
+): Decoded | null {
   const encoding = encodingOf(header(headers, 'content-encoding'))
   if (encoding === null) return undecodable
   if (encoding === 'identity') return { ok: true, body, encoding }
   if (body.length > syncLimit) return null
+  if (encoding === 'gzip') {
+    const decoded = gzip?.decode(body, limit)
+    if (decoded != null) return { ok: true, body: decoded, encoding }
+  }
   const detected = detectDeflate(encoding, body) as Exclude<Encoding, 'identity'>
   try {
     const maxOutputLength = Math.min(limit, syncOutput)
@@ -156,9 +166,15 @@ export async function decodeLater(
   }
 }
 
-/** Encodes a body; longer ones off the event loop. */
-export function encode(encoding: Encoding, body: Buffer): Buffer | Promise<Buffer> {
-  if (encoding === 'identity') return body
+/** Encodes a body, given as bytes or as latin1 text; longer ones off the event loop. */
+export function encode(
+  encoding: Exclude<Encoding, 'identity'>,
+  body: Buffer | string,
+  gzip: KeptGzip | null,
+): Buffer | Promise<Buffer> {
+  const encoded = encoding === 'gzip' ? gzip?.encode(body) : null
+  if (encoded != null) return encoded
+  const bytes = typeof body === 'string' ? Buffer.from(body, 'latin1') : body
   const codec = codecs[encoding]
-  return body.length <= syncLimit ? codec.encodeSync(body) : codec.encode(body)
+  return bytes.length <= syncLimit ? codec.encodeSync(bytes) : codec.encode(bytes)
 }

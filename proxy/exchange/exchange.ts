@@ -61,6 +61,8 @@ export class Exchange implements Candidate, ResponseSink {
   private stage: 'waiting' | 'buffering' | 'streaming' | 'done' = 'waiting'
   /** Whether the request is in the queue of the supplier's gate, or holds a place there. */
   private gateState: 'outside' | 'queued' | 'sent' = 'outside'
+  /** When the gate sent the request. The upstream attempt has the time of its replay, if there is one. */
+  private sentAt = 0
   /** The request was sent a second time. */
   private replayed = false
   private response: ResponseHead = noResponse
@@ -139,6 +141,7 @@ export class Exchange implements Candidate, ResponseSink {
   /** Called by the gate, at once or after the queue. The response comes to `head`, or `fail` is called. */
   send(now: number): void {
     this.gateState = 'sent'
+    this.sentAt = now
     this.upstream.send(this.inbound, this.request.wire, this.context, now, this)
   }
 
@@ -154,9 +157,9 @@ export class Exchange implements Candidate, ResponseSink {
     if (this.gateState === 'queued') gate.leave(this)
     if (this.gateState !== 'sent') return
     this.gateState = 'outside'
-    const { sentAt, durationMs } = this.upstream
-    if (answered === null) gate.dropped(sentAt + durationMs)
-    else gate.finished(sentAt, sentAt + durationMs, answered)
+    const ended = this.upstream.sentAt + this.upstream.durationMs
+    if (answered === null) gate.dropped(this.sentAt, ended)
+    else gate.finished(this.sentAt, ended, answered)
   }
 
   // --- receive ---
@@ -189,7 +192,7 @@ export class Exchange implements Candidate, ResponseSink {
   private streamInstead(resume: () => void): boolean {
     const { supplier } = this
     if (supplier.inactiveSeats.size > 0) {
-      this.abort(null)
+      this.cancel()
       this.noBid('unreadable')
       return true
     }
@@ -297,10 +300,10 @@ export class Exchange implements Candidate, ResponseSink {
     this.account(this.response.status === 204 ? 'no_bid' : 'answer')
   }
 
-  private noBid(reason: NoBid): void {
+  private noBid(reason: NoBid, outcome: RequestOutcome = reason): void {
     if (reason === 'overload' && this.admitted) this.supplier.giveBack()
     replyNoBid(this.inbound.reply, reason, this.supplier.route.onFailure)
-    this.account(reason)
+    this.account(outcome)
   }
 
   /** No complete response will follow: a no-bid if the caller's response has not started, otherwise a closed connection. */
@@ -317,21 +320,23 @@ export class Exchange implements Candidate, ResponseSink {
       this.supplier.gate.leave(this)
       return this.refuse()
     }
-    this.abort(this.deadline.countsAsFailure ? 'timeout' : null)
+    if (this.deadline.awaitsBody) return this.noBid('timeout', 'slow_request')
+    this.upstream.abort(this.deadline.countsAsFailure ? 'timeout' : null)
+    this.leaveGate(false)
     this.giveUp('timeout')
   }
 
   /** The caller has closed its connection. */
   callerGone(): void {
     if (this.stage === 'done') return
-    this.abort(null)
+    this.cancel()
     this.account('client_abort')
   }
 
-  /** Cancels the upstream request. Null: neither the endpoint nor the supplier's load is the cause. */
-  private abort(cause: 'timeout' | null): void {
-    this.upstream.abort(cause)
-    this.leaveGate(cause === null ? null : false)
+  /** Cancels the upstream request. Neither the endpoint nor the supplier's load is the cause. */
+  private cancel(): void {
+    this.upstream.abort(null)
+    this.leaveGate(null)
   }
 
   // --- account ---

@@ -8,6 +8,7 @@ import { tmaxSearchBytes } from '../../opd/openrtb/tmax.ts'
 import type { Budget } from '../admission/overload.ts'
 import { withReservation } from './body-buffer.ts'
 import { isTooLarge } from './encoding.ts'
+import { claimedLength, type KeptGzip } from './kept-gzip.ts'
 
 const decode = promisify<Uint8Array, ZlibOptions, Buffer>(gunzip)
 
@@ -29,10 +30,6 @@ interface Start {
 }
 
 const undecodable: Start = { bytes: null, whole: true }
-
-/** The decoded length at the end of a gzip body (RFC 1952 2.3.1): that of its last member, and possibly false. */
-const claimedLength = (wire: Buffer): number =>
-  wire.length < 4 ? 0 : wire.readUInt32LE(wire.length - 4)
 
 /** Bytes that a gzip body may decode to. */
 const maxDecoded = (wire: Buffer): number => Math.max(tmaxSearchBytes, wire.length * maxRatio)
@@ -57,10 +54,13 @@ export class RequestDecoder {
   private readonly queue: (() => void)[] = []
   private readonly budget: Budget
   private readonly limits: () => DecoderLimits
+  private readonly gzip: KeptGzip | null
 
-  constructor(budget: Budget, limits: () => DecoderLimits) {
+  /** `gzip` null: each request gets a zlib object of its own. */
+  constructor(budget: Budget, limits: () => DecoderLimits, gzip: KeptGzip | null) {
     this.budget = budget
     this.limits = limits
+    this.gzip = gzip
   }
 
   get waiting(): number {
@@ -72,6 +72,11 @@ export class RequestDecoder {
     if (this.budget.bytes + tmaxSearchBytes > this.limits().maxHeldBytes) return 'overload'
     if (claimedLength(wire) > maxDecoded(wire)) return undecodable
     if (wire.length <= startLength && claimedLength(wire) <= tmaxSearchBytes) {
+      const kept = this.gzip?.decode(wire, tmaxSearchBytes) ?? null
+      if (kept !== null) {
+        this.bytes += kept.length
+        return { bytes: kept, whole: true }
+      }
       const bytes = this.attempt(wire, constants.Z_FINISH)
       if (bytes !== null) return bytes ? { bytes: detached(bytes), whole: true } : undecodable
     }

@@ -16,6 +16,7 @@ import {
   type Encoding,
   encode,
 } from './encoding.ts'
+import type { KeptGzip } from './kept-gzip.ts'
 import { type LongResponses, ResponseMemory, responseShare } from './long-responses.ts'
 import type { ResponseBody } from './reply.ts'
 
@@ -40,6 +41,8 @@ export interface ProcessingContext extends Pick<Admission, 'budget'> {
   limits: Admission['limits'] & { maxRewriteBytes: number }
   recompress: 'same' | 'identity'
   long: LongResponses
+  /** null: each message gets a zlib object of its own. */
+  gzip: KeptGzip | null
 }
 
 const json = /^((application|text)\/json|[^\s/]+\/[^\s/]+\+json)?$/i
@@ -94,7 +97,7 @@ export function processResponse(
   context: ProcessingContext,
 ): ProcessingResult | Promise<ProcessingResult> {
   const { head, body } = response
-  const decoded = decodeNow(head.fields, body, context.limits.maxRewriteBytes)
+  const decoded = decodeNow(head.fields, body, context.limits.maxRewriteBytes, context.gzip)
   if (decoded?.ok === false) return undecoded(response, context, decoded.reason)
   if (decoded !== null && decoded.body.length <= shortDocument)
     return rewriteShort(response, context, decoded)
@@ -228,21 +231,21 @@ function rewritten(
   if (result.unreadable) return { kind: 'no_bid', reason: 'unreadable' }
   if (result.removed > 0 && result.left === 0) return { kind: 'no_bid', reason: 'inactive' }
   if (result.text === undefined && result.body === body) return asReceived(response)
-  return encodeChanged(result.text ?? result.body, encoding, context.recompress, memory)
+  return encodeChanged(result.text ?? result.body, encoding, context, memory)
 }
 
 /** A changed body in its original encoding, or decoded, also if there is no memory to encode it; a promise if that is done off the event loop. */
 function encodeChanged(
   body: Buffer | string,
   encoding: Encoding,
-  recompress: 'same' | 'identity',
+  context: ProcessingContext,
   memory: ResponseMemory,
 ): ResponseBody | Promise<ResponseBody> {
   if (encoding === 'identity') return { kind: 'changed', body, decoded: false }
   const isLong = body.length > shortDocument
-  if (recompress === 'identity' || (isLong && !memory.reserve(body.length)))
+  if (context.recompress === 'identity' || (isLong && !memory.reserve(body.length)))
     return { kind: 'changed', body, decoded: true }
-  const encoded = encode(encoding, typeof body === 'string' ? Buffer.from(body, 'latin1') : body)
+  const encoded = encode(encoding, body, context.gzip)
   return encoded instanceof Promise
     ? encoded.then((late): ResponseBody => ({ kind: 'changed', body: late, decoded: false }))
     : { kind: 'changed', body: encoded, decoded: false }

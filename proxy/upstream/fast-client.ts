@@ -47,6 +47,10 @@ export class FastClient implements Connection, BodySink {
   /** Bytes of the body that have not arrived. */
   private missing = 0
   private chunks: ChunkedReader | null = null
+  /** What is read arrived together with the head. */
+  private isFirstRead = false
+  /** The body of a chunked response that arrived whole, in the memory of the read. */
+  private joined: Buffer | null = null
   private flowing = true
   private readonly resume = () => {
     this.flowing = true
@@ -191,12 +195,7 @@ export class FastClient implements Connection, BodySink {
 
   /** The body begins or continues at `at`; `count` bytes were read. */
   private readBody(bytes: Buffer, at: number, count: number): void {
-    if (this.chunks !== null) {
-      const end = this.chunks.read(bytes.subarray(0, count), at, this)
-      if (end < 0) return this.fail('a malformed chunked body')
-      if (this.chunks.done) this.complete(end === count)
-      return
-    }
+    if (this.chunks !== null) return this.readChunks(this.chunks, bytes, at, count)
     const to = Math.min(count, at + this.missing)
     // Most responses arrive whole, in one read: such a body is not copied.
     if (at > 0 && to > at && to - at === this.missing && this.sink?.whole !== undefined)
@@ -206,8 +205,21 @@ export class FastClient implements Connection, BodySink {
     if (this.missing === 0) this.complete(to === count)
   }
 
+  private readChunks(chunks: ChunkedReader, bytes: Buffer, at: number, count: number): void {
+    this.isFirstRead = at > 0
+    const end = chunks.read(bytes.subarray(0, count), at, this)
+    const { joined } = this
+    this.joined = null
+    if (end < 0) this.fail('a malformed chunked body')
+    else if (chunks.done) this.complete(end === count, joined)
+  }
+
   bodyBytes(bytes: Buffer, from: number, to: number): void {
     if (this.sink === null) return
+    if (this.isFirstRead && this.chunks?.done === true && this.sink.whole !== undefined) {
+      this.joined = bytes.subarray(from, to)
+      return
+    }
     const copy = Buffer.from(bytes.subarray(from, to))
     if (!this.sink.data(copy, this.resume)) this.flowing = false
   }

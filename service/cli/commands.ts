@@ -134,6 +134,32 @@ const addStore: Add = (program, streams) => {
     )
 }
 
+const addSuppliers: Add = (program, streams) => {
+  const list = [
+    '-f, --file <file>',
+    'YAML or JSON: a list of suppliers, or `suppliers: […]`',
+  ] as const
+  program
+    .command('apply')
+    .description(
+      'make the suppliers of the API equal to a list, all or nothing; those that it lacks are deleted',
+    )
+    .requiredOption(...list)
+    .option('--dry-run', 'print what would be changed, and change nothing', false)
+    .option(...config)
+    .action(async (options: { file: string; config?: string; dryRun: boolean }) =>
+      (await import('./suppliers.ts')).apply(options, streams),
+    )
+  program
+    .command('diff')
+    .description('print how a list differs from the suppliers of the API; exits with 1 if it does')
+    .requiredOption(...list)
+    .option(...config)
+    .action(async (options: { file: string; config?: string }) =>
+      (await import('./suppliers.ts')).diff(options, streams),
+    )
+}
+
 const addUsers: Add = (program, streams) => {
   const user = program
     .command('user')
@@ -217,4 +243,11 @@ const addModels: Add = (program, streams) => {
     )
 }
 
-export const commands: readonly Add[] = [addService, addFiles, addStore, addUsers, addModels]
+export const commands: readonly Add[] = [
+  addService,
+  addFiles,
+  addStore,
+  addSuppliers,
+  addUsers,
+  addModels,
+]

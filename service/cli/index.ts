@@ -6,7 +6,7 @@ import { commands } from './commands.ts'
 import { badUsage, CommandError } from './exit-codes.ts'
 
 export const exitCodes = `
-Exit codes: 0 done, 1 refused or faults found, 64 wrong usage, 65 nothing in the input can be read,
+Exit codes: 0 done, 1 refused, faults found, or a difference, 64 wrong usage, 65 nothing in the input can be read,
 66 no such input, 75 the state folder is in use, 78 wrong configuration.
 `
 /** All commands. `running` is called when the service runs on after its command. */

@@ -74,7 +74,7 @@ const pathOf = (nodes: readonly unknown[]): Path =>
     return isSeq(node) ? [node.items.indexOf(nodes[at + 1])] : []
   })
 
-function readYaml(text: string): Yaml {
+export function readYaml(text: string): Yaml {
   const lines = new LineCounter()
   const document = parseDocument(maskVariables(text), {
     lineCounter: lines,

@@ -52,7 +52,7 @@ const ratesSchema = z.preprocess((value, context) => {
   }
 }, rateTable)
 
-const supplierSchema = z.strictObject({
+export const supplierSchema = z.strictObject({
   id: z
     .string()
     .regex(/^[a-z0-9][a-z0-9_-]{0,62}$/, 'a-z, 0-9, _ and -, up to 63, the first a letter or digit')

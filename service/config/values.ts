@@ -41,6 +41,21 @@ const hidden = /\ue000([A-Za-z0-9_]+)\ue001/g
 export const maskVariables = (text: string) => text.replace(variable, '\ue000$1\ue001')
 export const unmaskVariables = (text: string) => text.replace(hidden, '${$1}')
 
+/** The schema is less deep. An alias that contains itself is deeper. */
+const maxDepth = 20
+
+/** A parsed file as its author wrote it, with `${NAME}` in place of the two characters. */
+export function unmasked(value: unknown, depth = 0): unknown {
+  if (typeof value === 'string') return unmaskVariables(value)
+  if (value === null || typeof value !== 'object') return value
+  // An alias that contains itself.
+  if (depth > maxDepth) return null
+  if (Array.isArray(value)) return value.map((item) => unmasked(item, depth + 1))
+  return Object.fromEntries(
+    Object.entries(value).map(([key, inner]) => [unmaskVariables(key), unmasked(inner, depth + 1)]),
+  )
+}
+
 function expandText(shown: string, path: Path, into: Expansion): string {
   const text = unmaskVariables(shown)
   if (!text.includes('${')) return text
@@ -68,8 +83,16 @@ function readReference(reference: string, path: Path, base: string, into: Expans
   return undefined
 }
 
-/** The schema is less deep. An alias that contains itself is deeper. */
-const maxDepth = 20
+function isFileReference(value: object): value is { file: string } {
+  const [first, ...rest] = Object.entries(value)
+  return first?.[0] === 'file' && typeof first[1] === 'string' && rest.length === 0
+}
+
+/** Whether the whole value comes from outside: `{file: path}`, or text that is one variable. */
+export const isReference = (value: unknown): boolean =>
+  typeof value === 'string'
+    ? /^\$\{[A-Za-z_][A-Za-z0-9_]*\}$/.test(value)
+    : typeof value === 'object' && value !== null && isFileReference(value)
 
 /** The value with its `${ENV_NAME}` and `{file: path}` replaced. `base`: the folder of relative paths. */
 export function expand(value: unknown, path: Path, base: string, into: Expansion): unknown {
@@ -86,10 +109,8 @@ export function expand(value: unknown, path: Path, base: string, into: Expansion
   if (typeof value === 'string') return expandText(value, path, into)
   if (Array.isArray(value)) return value.map((item, at) => expand(item, [...path, at], base, into))
   if (value === null || typeof value !== 'object') return value
+  if (isFileReference(value)) return readReference(value.file, path, base, into)
   const entries = Object.entries(value)
-  const [first] = entries
-  if (entries.length === 1 && first![0] === 'file' && typeof first![1] === 'string')
-    return readReference(first![1], path, base, into)
   return Object.fromEntries(
     entries.map(([spelled, item]) => {
       const key = unmaskVariables(spelled)

@@ -76,6 +76,7 @@ async function reloadAll(
   peers: readonly Peer[],
   { suppliers, ...config }: Config,
   changed: readonly SupplierConfig[],
+  invalidOpd: ReadonlySet<string>,
 ): Promise<PromiseSettledResult<unknown>[]> {
   const slices = createSlices()
   for (let from = 0; from < changed.length; from += suppliersOfMessage)
@@ -83,7 +84,7 @@ async function reloadAll(
       peer.notify('suppliers', changed.slice(from, from + suppliersOfMessage))
       await slices.next()
     }
-  const message: ReloadMessage = { config, ids: suppliers.map(({ id }) => id) }
+  const message: ReloadMessage = { config, ids: suppliers.map(({ id }) => id), invalidOpd }
   return Promise.allSettled(peers.map((peer) => peer.call('reload', message)))
 }
 
@@ -151,8 +152,8 @@ export function createWorkerPool(options: PoolOptions) {
     // Changes during the start.
     while (seen !== reloads) {
       seen = reloads
-      const { config } = start()
-      const [result] = await reloadAll([peer], config, config.suppliers)
+      const { config, invalidOpd } = start()
+      const [result] = await reloadAll([peer], config, config.suppliers, invalidOpd)
       if (result?.status === 'rejected') throw result.reason
     }
     peer.notify('location', start().location)
@@ -255,12 +256,16 @@ export function createWorkerPool(options: PoolOptions) {
       ),
     notifyAll,
     /** `changed`: suppliers that the first process has just taken. */
-    async reload(config: Config, changed: readonly SupplierConfig[]): Promise<void> {
+    async reload(
+      config: Config,
+      changed: readonly SupplierConfig[],
+      invalidOpd: ReadonlySet<string>,
+    ): Promise<void> {
       reloads++
       // One that ends, or does not take it, is replaced, and starts with the new configuration.
       const reloading = listening()
       const peers = reloading.map(({ peer }) => peer)
-      const results = await reloadAll(peers, config, changed)
+      const results = await reloadAll(peers, config, changed, invalidOpd)
       for (const [at, { status }] of results.entries())
         if (status === 'rejected') reloading[at]!.child.kill('SIGKILL')
     },

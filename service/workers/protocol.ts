@@ -31,6 +31,7 @@ export interface StartMessage {
 export interface ReloadMessage {
   config: Omit<Config, 'suppliers'>
   ids: string[]
+  invalidOpd: ReadonlySet<string>
 }
 
 /** Suppliers of one message: a channel writes and reads a message in one turn of the event loop. */

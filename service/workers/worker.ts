@@ -139,11 +139,11 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
     suppliers(changed: readonly SupplierConfig[]) {
       for (const supplier of changed) changedSuppliers.set(supplier.id, supplier)
     },
-    async reload({ config: next, ids }: ReloadMessage) {
+    async reload({ config: next, ids, invalidOpd }: ReloadMessage) {
       const known = new Map(current.config.suppliers.map((supplier) => [supplier.id, supplier]))
       const suppliers = ids.map((id) => changedSuppliers.get(id) ?? known.get(id)!)
       changedSuppliers.clear()
-      await bidPath.configure({ ...next, suppliers }, createSlices())
+      await bidPath.configure({ ...next, suppliers }, createSlices(), invalidOpd)
     },
     drain: () => proxy.drain(),
     destroy: () => proxy.destroy(),

@@ -43,7 +43,7 @@ t.test('a process that runs', async (t) => {
       `it exited with 75: bidweir: the service does not start: the state folder ${state} `,
     )
     t.match(second, ` is in use by process ${pid} on `)
-    t.match(second, / since \d{4}-\d\d-\d\dT\S+Z; .*stateDir, .*proxy\.listen/)
+    t.match(second, / since \d{4}-\d\d-\d\dT\S+Z; .*--listen .*--admin .*stateDir/)
   })
 
   t.test('so is the demo, which says what it needs; with that it runs', async (t) => {

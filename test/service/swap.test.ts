@@ -15,7 +15,7 @@ function world() {
   return {
     calls,
     parts: {
-      set: ({ id }: { id: string }) => void calls.push(`set ${id}`),
+      set: ({ supplier }: { supplier: { id: string } }) => void calls.push(`set ${supplier.id}`),
       remove: (id: string) => void calls.push(`remove ${id}`),
     },
     slices: {
@@ -31,7 +31,7 @@ t.test('each supplier is one piece; what reads as before is left alone', async (
   const [a, b, c] = suppliersOf(['a', 'b', 'c']) as [never, never, never]
   const [otherB, d] = suppliersOf(['b', 'd']) as [never, never]
   const taken = activeSuppliers([a, b, c], new Set())
-  await swapSuppliers(taken, [d, a, otherB], parts, slices)
+  await swapSuppliers(taken, [d, a, otherB], parts, slices, new Set())
   t.same(calls, ['set d', 'slice', 'slice', 'set b', 'slice', 'remove c', 'slice'])
   t.same([...taken.keys()].sort(), ['a', 'b', 'd'])
   t.equal(taken.get('b')!.supplier, otherB)
@@ -44,7 +44,10 @@ t.test(
     const suppliers = suppliersOf(['a', 'b'])
     const taken = activeSuppliers(suppliers, new Set(['b']))
     t.equal(taken.get('b')!.invalid, true)
-    await swapSuppliers(taken, suppliers, parts, slices)
+    await swapSuppliers(taken, suppliers, parts, slices, new Set(['b']))
+    t.same(calls, ['slice', 'slice'], 'the file is the one of the start')
+    calls.length = 0
+    await swapSuppliers(taken, suppliers, parts, slices, new Set())
     t.same(calls, ['slice', 'set b', 'slice'])
     t.equal(taken.get('b')!.invalid, false)
   },

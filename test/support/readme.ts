@@ -78,3 +78,19 @@ export async function walkThrough(t: Test, { api, bids, auth, login, password }:
   const at = ['200', '204', 'inactive', '200', '200', '204', 'qps', '204', 'qps']
   t.same(traffic, at, 'bids pass, miss the seat, pass again, and meet the allotment')
 }
+
+interface Configured {
+  timeout?: string
+  version?: number
+  dryRun?: boolean
+}
+
+/** Adds a supplier, changes it, reads its history, reverts and deletes it, with the token of the walk through. */
+export async function walkThroughSuppliers({ api, password }: Pick<ApiAccess, 'api' | 'password'>) {
+  const [prelude] = commandsUnder('Walk through').split('\nbid()') as [string]
+  const env = { API: api, PASSWORD: password }
+  const lines = await run(`${prelude}\n${commandsUnder('Configure suppliers')}`, env)
+  return lines
+    .filter((line) => /^[[{]/.test(line))
+    .map((line) => JSON.parse(line) as Configured | Configured[])
+}

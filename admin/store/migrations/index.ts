@@ -6,6 +6,7 @@ import { upTo015 } from './001-to-015.ts'
 import { unattributed } from './016-unattributed.ts'
 import { nodeFingerprints } from './017-node-fingerprints.ts'
 import { outcomes } from './018-outcomes.ts'
+import { supplierBlocks } from './019-supplier-blocks.ts'
 import type { Migration } from './migration.ts'
 
 export const migrations: readonly Migration[] = [
@@ -13,6 +14,7 @@ export const migrations: readonly Migration[] = [
   unattributed,
   nodeFingerprints,
   outcomes,
+  supplierBlocks,
 ]
 
 /** A row of this kind beside a migration's own: programs that do not know the migration must not start. */

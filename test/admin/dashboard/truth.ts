@@ -182,6 +182,23 @@ export async function truth(t: Test, world: ConsoleInBrowser) {
       const box = await row(page, name).locator('td').nth(1).boundingBox()
       t.ok(box!.x + box!.width <= width, `the margin is in sight at ${width} px: ${box!.x}`)
     }
+    const domain = `${'sub.'.repeat(45)}example`
+    await page.route('**/api/svc/reports/margin**', async (route) => {
+      const response = await route.fetch()
+      const rows = (await response.json()) as object[]
+      const isDomains = route.request().url().includes('by=domain')
+      return route.fulfill({ json: isDomains ? [{ ...rows[0], key: domain }] : rows })
+    })
+    await show(page, base, 'supplier/acme', 'Acme')
+    const cell = page.getByRole('table', { name: 'Domains' }).locator('tbody td').first()
+    await page.getByRole('button', { name: domain }).waitFor()
+    for (const width of [1400, 1000, 390]) {
+      await page.setViewportSize({ width, height: 900 })
+      const region = await page.getByRole('region', { name: 'Domains' }).boundingBox()
+      const box = await cell.boundingBox()
+      t.ok(box!.x + box!.width <= region!.x + region!.width, `that of a domain at ${width} px`)
+    }
+    await page.unroute('**/api/svc/reports/margin**')
     await page.setViewportSize({ width: 1440, height: 900 })
   })
   t.test('no script failed', async (t) => t.same(faults, []))

@@ -3,12 +3,13 @@ import type { Test } from 'tap'
 import { applyLossOutcome } from '../../../admin/impressions/losses.ts'
 import { lossOutcome } from '../../../admin/impressions/outcome.ts'
 import type { Store } from '../../../admin/store/index.ts'
-import type { Outcome } from '../../../admin/store/outcomes.ts'
+import { deleteOutcomes, type Outcome } from '../../../admin/store/outcomes.ts'
 import { voidWin } from '../../../admin/store/voids.ts'
 import { auction } from '../../support/engine.ts'
 import { impressionsApi } from '../../support/impressions-api.ts'
 import { integration } from '../../support/opd-doubles.ts'
 import { type Database, onBoth, storeAt } from '../../support/store.ts'
+import { until } from '../../support/until.ts'
 
 /** A process of a node. `events`: its event log, which may be away. */
 async function processOn(t: Test, database: Database, events?: { away: boolean; got: string[] }) {
@@ -129,6 +130,35 @@ onBoth(async (t, database) => {
       t.same(await entries(two.store), [])
     },
   )
+
+  t.test('a node that lives takes over from one that does not any more', async (t) => {
+    const one = await processOn(t, database)
+    await one.follow()
+    const killed = await processOn(t, database)
+    await report(killed, 'killed')
+    // a process on SQLite is alone, so only its next start takes over
+    t.equal((await entries(one.store)).length, 6)
+    if (!one.store.postgres) return
+    const alive = (node: string, at: number) =>
+      one.store.db.insertInto('outcome_nodes').values({ node, alive: at }).execute()
+    await alive(killed.store.outcomes.node, 1)
+    await until(async () => (await entries(one.store)).length === 0)
+    t.same(figuresOf(one), figuresOf(killed))
+    t.same(one.learner.taught, killed.learner.taught)
+  })
+
+  t.test('entries that nobody takes are deleted with the rows of their time', async (t) => {
+    const { store, follow } = await processOn(t, database)
+    const old = { kind: 'void' as const, decision: 'd', event: 'win', body: '{}', at: 1000 }
+    await store.outcomes.insert(store.db, 'old', [old, { ...old, at: 3000 }])
+    t.equal(await deleteOutcomes(store.db, 2000), false)
+    t.equal(
+      (await store.db.selectFrom('outcomes').select('at').where('batch', '=', 'old').execute())
+        .length,
+      1,
+    )
+    await follow()
+  })
 
   t.test('a void is streamed as the voided rows of its win', async (t) => {
     const events = { away: false, got: [] as string[] }

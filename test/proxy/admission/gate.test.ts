@@ -1,5 +1,11 @@
 /** The adaptive limit and the queue before a supplier, in simulated time (CONTRACT 3, overload). */
 import t from 'tap'
+import {
+  goodput,
+  independentFamilies,
+  loadedFamilies,
+  multiples,
+} from '../../../bench/overload/families.ts'
 import { bimodal, lognormal, overload } from '../../../bench/overload/simulated.ts'
 import { type Request, type Scenario, simulate } from '../../../bench/overload/simulation.ts'
 import { Gate } from '../../../proxy/admission/gate.ts'
@@ -79,7 +85,7 @@ t.test(
   (t) => {
     const of = { slots: 1e6, takes: 100, rate: 0, callers: 2000, lasts: 3000 }
     for (const [deadline, most] of [
-      [500, 2000],
+      [500, 2200],
       [1000, 0],
     ] as const) {
       const { requests } = simulate(steady({ ...of, deadline }))
@@ -181,11 +187,58 @@ t.test('failures that come at once do not change the limit, and give their place
   let refused = 0
   for (let at = 0; at < 1000; at++) {
     const candidate = { due: at + 120, send() {}, refuse: () => refused++ }
-    if (gate.enter(candidate, at) === 'sent') gate.dropped(at + 0.5)
+    if (gate.enter(candidate, at) === 'sent') gate.dropped(at, at + 0.5)
     else refused++
   }
   t.equal(refused, 0)
   t.equal(gate.limit, limit)
   t.equal(gate.limiter.inFlight, 0)
+  t.end()
+})
+
+const percent = (share: number) => `${(100 * share).toFixed(1)} %`
+
+for (const { name, what, member } of independentFamilies)
+  t.test(`time-outs that do not depend on load take nothing away: ${what}`, (t) => {
+    for (const seed of [1, 3, 5, 6]) {
+      const one = member(seed)
+      const share = goodput(one)
+      t.ok(share >= 0.95, `${name} ${seed}, ${one.what}: ${percent(share)}`)
+    }
+    t.end()
+  })
+
+/** The least goodput of each of these suppliers: all have their median at 95 % and more. */
+const leasts: Readonly<Record<string, number>> = { sharing: 0.9, dropping: 0.88 }
+
+for (const { name, what, member } of loadedFamilies)
+  t.test(`load is still recognized: ${what}`, (t) => {
+    for (const times of multiples) {
+      const shares = [1, 2, 3, 6, 8, 9].map((seed) => goodput(member(seed, times)))
+      const least = Math.min(...shares)
+      t.ok(least >= (leasts[name] ?? 0.95), `${times}x, the least: ${percent(least)}`)
+      const mean = shares.reduce((sum, share) => sum + share, 0) / shares.length
+      t.ok(mean >= 0.95, `${times}x, the mean: ${percent(mean)}`)
+    }
+    t.end()
+  })
+
+t.test('the cause of a limit is named', (t) => {
+  const cause = (scenario: Partial<Scenario> & { rate: number; takes: number }) =>
+    simulate(steady(scenario)).gate.limiter.cause
+  t.equal(cause({ rate: 100, takes: 20, slots: 1e6 }), 'none')
+  t.equal(cause({ rate: 400, takes: 100, slots: 4, lasts: 10_000 }), 'load')
+  t.equal(cause({ rate: 100, takes: 100, slots: 4, maxInFlight: 4 }), 'fixed')
+  const late = bimodal(1000, 40, 0.4, 1)
+  t.equal(cause({ rate: 100, takes: 40, slots: 1e6, service: late }), 'lateness')
+  t.end()
+})
+
+t.test('the limiter measures what the supplier does without a queue', (t) => {
+  const service = bimodal(1000, 40, 0.4, 1)
+  const { gate } = simulate(steady({ rate: 200, takes: 40, slots: 1e6, service }))
+  const { seconds, late } = gate.limiter.unloaded
+  t.ok(Math.abs(seconds - 0.04) < 0.001, `${seconds} s`)
+  t.ok(late > 0.25 && late < 0.55, `${late}`)
   t.end()
 })

@@ -3,6 +3,7 @@ import t, { type Test } from 'tap'
 import { firstLimit } from '../../../proxy/admission/limiter.ts'
 import { proxySchema, routeSchema } from '../../../proxy/config.ts'
 import { sample, startProxy } from '../../support/proxy.ts'
+import { source } from '../../support/random.ts'
 import { post, raw } from '../../support/raw.ts'
 import { outcome } from '../../support/scripted-supplier.ts'
 import { httpSupplier } from '../../support/supplier.ts'
@@ -173,6 +174,18 @@ t.test('maxInFlightPerSupplier bounds what waits as well', async (t) => {
   for (const answer of await Promise.all(calls)) t.equal(answer.status, 200)
 })
 
+t.test('a metric names the cause of a limit', async (t) => {
+  const { proxy, gauge, answerNext, send, sent } = await holding(t, { maxInFlight: 2 })
+  const call = send()
+  await sent(1)
+  answerNext()
+  await call
+  const cause = (name: string) =>
+    sample(proxy.registry, `bidweir_supplier_limit_cause{ssp="acme",cause="${name}"}`)
+  t.equal(await cause('fixed'), 1)
+  t.equal(await gauge('supplier_unloaded_late_ratio'), 0)
+})
+
 t.test('without a limit of its own a supplier starts with `firstLimit` places', async (t) => {
   const { gauge, waiting, answerNext, send, queued, sent } = await holding(t, {})
   const calls = Array.from({ length: firstLimit + 1 }, () => send())
@@ -184,3 +197,32 @@ t.test('without a limit of its own a supplier starts with `firstLimit` places', 
   for (const _answer of [...waiting]) answerNext()
   for (const answer of await Promise.all(calls)) t.equal(answer.status, 200)
 })
+
+t.test(
+  'a supplier that does not answer half of its requests is still sent the others',
+  async (t) => {
+    const supplier = await httpSupplier(({ headers }, response) => {
+      if (headers['x-late'] === '0') setTimeout(() => response.end('{}'), 200)
+    })
+    const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '600ms' } })
+    t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+    const random = source(1)
+    // The first half is the time that the limiter has to find out.
+    const [learning, measured] = [600, 600]
+    let [begun, possible, refused] = [0, 0, 0]
+    const caller = async () => {
+      while (begun < learning + measured) {
+        const counts = begun++ >= learning
+        const late = random() < 0.5 ? '1' : '0'
+        const { headers } = await raw(proxy.port, post('/bid/acme', '{}', `x-late: ${late}\r\n`))
+        const isRefused = headers['x-bidweir-reason'] === 'overload'
+        if (counts && late === '0') possible++
+        if (counts && late === '0' && isRefused) refused++
+        // The rate is that of callers who do not repeat a refused request at once.
+        if (isRefused) await new Promise((resolve) => setTimeout(resolve, 400))
+      }
+    }
+    await Promise.all(Array.from({ length: 40 }, caller))
+    t.ok(refused < possible * 0.4, `${refused} of ${possible} refused`)
+  },
+)

@@ -1,10 +1,10 @@
 /** The deadline of a request, and callers that do not wait for it. */
 import { gzipSync } from 'node:zlib'
 import t from 'tap'
-import { sample } from '../../support/proxy.ts'
+import { sample, startProxy } from '../../support/proxy.ts'
 import { post, raw } from '../../support/raw.ts'
 import { outcome, type Script, scripted } from '../../support/scripted-supplier.ts'
-import { answerText } from '../../support/supplier.ts'
+import { answerText, rawSupplier } from '../../support/supplier.ts'
 import { callTo } from '../../support/transport.ts'
 import { until } from '../../support/until.ts'
 
@@ -30,6 +30,30 @@ t.test('the deadline holds for a body that is still on its way', async (t) => {
   }
   t.equal(supplier.requests.length, 2)
 })
+
+for (const fastLane of [true, false])
+  for (const [onFailure, status] of [
+    ['no-bid', 204],
+    ['status', 504],
+  ] as const)
+    t.test(
+      `a body that its caller does not complete is slow_request, not a timeout of the supplier (${fastLane ? 'fast' : 'general'} lane, ${onFailure})`,
+      async (t) => {
+        const supplier = await rawSupplier(() => {})
+        const route = { endpoints: [supplier.url], timeout: '300ms', onFailure }
+        const proxy = await startProxy({ acme: route }, { proxy: { fastLane } })
+        t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+        const answer = await raw(proxy.port, post('/bid/acme', '{"a":1}').subarray(0, -1))
+        t.equal(answer.status, status)
+        t.equal(answer.headers['x-bidweir-reason'], 'timeout')
+        t.equal(await outcome(proxy, 'slow_request'), 1)
+        t.equal(await outcome(proxy, 'timeout'), 0)
+        t.equal(supplier.requests.length, 0, 'nothing is sent')
+        const upstream = 'bidweir_upstream_duration_seconds_count{ssp="acme"}'
+        t.equal(await sample(proxy.registry, upstream), 0)
+        t.equal(await sample(proxy.registry, 'bidweir_endpoint_in_flight{ssp="acme"}'), 0)
+      },
+    )
 
 t.test('a caller that goes away cancels the upstream request', async (t) => {
   let arrived = () => {}

@@ -1,0 +1,207 @@
+/**
+ * The rules for suppliers of the API: who owns an id, what a change is based on, and what it changes (CONTRACT 14). Pure
+ * functions of the stored blocks and the request; the calls of the API and `bidweir apply` share them.
+ */
+import { isDeepStrictEqual } from 'node:util'
+import { createSlices } from '../../opd/base/slices.ts'
+import { escapePart } from '../http/json-body.ts'
+import { Problem, type ProblemFault } from '../http/problem.ts'
+import type { Block, BlockAction, BlockChange, StoredBlock } from '../store/supplier-blocks.ts'
+
+/** What is known of suppliers outside of the store. */
+export interface BlockRules {
+  /** The faults of a block in the words of `bidweir check`, with pointers into the block. */
+  check(block: Block): ProblemFault[]
+  /** Whether the configuration file names a supplier of this id. */
+  inFile(id: string): boolean
+  /** Suppliers of the configuration file. */
+  fileCount(): number
+  /** The path of the configuration file; null: there is none. */
+  file: string | null
+}
+
+/** Suppliers of file and API together: the limit of the file's list. */
+export const maxSuppliers = 10_000
+
+/** One value that differs. Without `before` it was added, without `after` removed. */
+export interface Difference {
+  /** JSON pointer into the supplier. */
+  pointer: string
+  before?: unknown
+  after?: unknown
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  value !== null && typeof value === 'object' && !Array.isArray(value)
+
+/** The values that differ. Lists are compared as a whole, and so are references to secrets. */
+export function differences(before: unknown, after: unknown, pointer = ''): Difference[] {
+  if (isDeepStrictEqual(before, after)) return []
+  if (isObject(before) && isObject(after) && !('file' in before) && !('file' in after))
+    return [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((key) =>
+      differences(before[key], after[key], `${pointer}/${escapePart(key)}`),
+    )
+  return [
+    {
+      pointer,
+      ...(before === undefined ? {} : { before }),
+      ...(after === undefined ? {} : { after }),
+    },
+  ]
+}
+
+/** The two values without the keys whose values are equal: what the audit trail keeps. */
+function differingParts(before: unknown, after: unknown): [unknown, unknown] {
+  if (!isObject(before) || !isObject(after)) return [before, after]
+  const parts: [Record<string, unknown>, Record<string, unknown>] = [{}, {}]
+  for (const key of new Set([...Object.keys(before), ...Object.keys(after)])) {
+    if (isDeepStrictEqual(before[key], after[key])) continue
+    const [one, other] = differingParts(before[key], after[key])
+    if (one !== undefined) parts[0][key] = one
+    if (other !== undefined) parts[1][key] = other
+  }
+  return parts
+}
+
+/** null: nothing changes. */
+export function changeOf(
+  id: string,
+  action: BlockAction,
+  from: Block | null,
+  block: Block | null,
+): BlockChange | null {
+  if (isDeepStrictEqual(from, block)) return null
+  const [before, after] = differingParts(from, block)
+  return { id, action, block, before, after }
+}
+
+/** RFC 7396: null removes a key, an object is merged, any other value replaces. */
+export function mergePatch(value: unknown, patch: unknown): unknown {
+  if (!isObject(patch)) return patch
+  const merged: Record<string, unknown> = isObject(value) ? { ...value } : {}
+  for (const [key, each] of Object.entries(patch)) {
+    if (each === null) delete merged[key]
+    else merged[key] = mergePatch(merged[key], each)
+  }
+  return merged
+}
+
+export const etagOf = ({ version }: Pick<StoredBlock, 'version'>) => `"${version}"`
+
+const accountOf = ({ account }: Block): string | null =>
+  typeof account === 'string' ? account : null
+
+export const unknownSupplier = () => new Problem(404, 'unknown_supplier', 'No such supplier')
+
+const fileFault = ({ file }: BlockRules, id: string) =>
+  `${id} is a supplier of ${file ?? 'the built-in configuration'}: change it there`
+
+/** Refuses a supplier of the file, which is read-only here. */
+export function refuseFile(rules: BlockRules, id: string): void {
+  if (rules.inFile(id))
+    throw new Problem(409, 'file_supplier', fileFault(rules, id), [
+      { pointer: '/id', detail: fileFault(rules, id) },
+    ])
+}
+
+export function refuseFaults(faults: readonly ProblemFault[]): void {
+  if (faults.length > 0)
+    throw new Problem(422, 'invalid_supplier', 'The supplier has faults', faults)
+}
+
+/** An id that was deleted can be used again only by its account. */
+export function reserved(row: StoredBlock | undefined, block: Block): ProblemFault[] {
+  if (row === undefined || row.block !== null || row.account === accountOf(block)) return []
+  const owner = row.account === null ? 'no account' : `account ${row.account}`
+  const detail = `${row.id} is a deleted supplier of ${owner}: the id can be used again only there`
+  return [{ pointer: '/account', detail }]
+}
+
+export function refuseExcess(rules: BlockRules, stored: number): void {
+  if (stored + rules.fileCount() > maxSuppliers)
+    throw new Problem(422, 'too_many', `There can be at most ${maxSuppliers} suppliers`)
+}
+
+/** What a list changes. */
+export interface ListPlan {
+  changes: BlockChange[]
+  created: string[]
+  changed: string[]
+  deleted: string[]
+  unchanged: string[]
+  /** By id of a changed supplier. */
+  difference: Record<string, Difference[]>
+}
+
+/** A list as a whole: every fault of it, with pointers into the list; nothing is changed if there is one. */
+export async function listFaults(rules: BlockRules, list: readonly unknown[]): Promise<void> {
+  const faults: ProblemFault[] = []
+  const conflicts: ProblemFault[] = []
+  const seen = new Set<unknown>()
+  const slices = createSlices()
+  for (const [index, block] of list.entries()) {
+    await slices.next()
+    const at = `/${index}`
+    if (!isObject(block)) {
+      faults.push({ pointer: at, detail: 'must be a JSON object' })
+      continue
+    }
+    const { id } = block
+    if (typeof id === 'string' && rules.inFile(id))
+      conflicts.push({ pointer: `${at}/id`, detail: fileFault(rules, id) })
+    if (seen.has(id) && id !== undefined)
+      faults.push({
+        pointer: `${at}/id`,
+        detail: `found ${JSON.stringify(id)}, which is used above, allowed: an id of its own`,
+      })
+    seen.add(id)
+    for (const { pointer, detail } of rules.check(block))
+      faults.push({ pointer: at + pointer, detail })
+  }
+  if (conflicts.length > 0)
+    throw new Problem(409, 'file_supplier', 'The file has suppliers of the list', conflicts)
+  refuseFaults(faults)
+}
+
+/** The list must have passed `listFaults`. Suppliers of the API that it lacks are deleted. */
+export async function planList(
+  rules: BlockRules,
+  list: readonly Block[],
+  current: ReadonlyMap<string, StoredBlock>,
+): Promise<ListPlan> {
+  const plan: ListPlan = {
+    ...{ changes: [], created: [], changed: [], deleted: [], unchanged: [] },
+    difference: {},
+  }
+  const conflicts: ProblemFault[] = []
+  const slices = createSlices()
+  const kept = new Set<string>()
+  for (const [index, block] of list.entries()) {
+    await slices.next()
+    const id = block['id'] as string
+    kept.add(id)
+    const row = current.get(id)
+    for (const { pointer, detail } of reserved(row, block))
+      conflicts.push({ pointer: `/${index}${pointer}`, detail })
+    const from = row?.block ?? null
+    const change = changeOf(id, from === null ? 'supplier_create' : 'supplier_update', from, block)
+    if (change === null) plan.unchanged.push(id)
+    else {
+      plan.changes.push(change)
+      if (from === null) plan.created.push(id)
+      else {
+        plan.changed.push(id)
+        plan.difference[id] = differences(from, block)
+      }
+    }
+  }
+  if (conflicts.length > 0)
+    throw new Problem(409, 'reserved', 'An id belongs to another account', conflicts)
+  refuseExcess(rules, list.length)
+  for (const { id, block } of current.values()) {
+    if (block === null || kept.has(id)) continue
+    plan.deleted.push(id)
+    plan.changes.push(changeOf(id, 'supplier_delete', block, null)!)
+  }
+  return plan
+}

@@ -1,0 +1,98 @@
+/** Checks one supplier that comes through the API: the schema and the words of `bidweir check` (CONTRACT 14). */
+import * as z from 'zod'
+import { type ConfigFault, faultsOf } from './faults.ts'
+import type { FileVersions } from './files.ts'
+import { type SupplierConfig, supplierSchema } from './schema.ts'
+import { coerce, type Expansion, expand, isReference, type Path, pathText } from './values.ts'
+
+export interface CheckedBlock {
+  /** null if there is a fault outside of the `opd` block. */
+  supplier: SupplierConfig | null
+  /** Paths begin at the supplier: `opd.minFactor`. */
+  faults: ConfigFault[]
+  /** The files that it names. */
+  files: FileVersions
+}
+
+/**
+ * Values that are secrets; `*` is any name. A reference anywhere else would let an operator read files and variables of
+ * the node, which endpoints, names and answers show.
+ */
+const secretPlaces: readonly (readonly string[])[] = [
+  ['callers', 'headers', '*'],
+  ['clearing', 'keys', '*'],
+]
+
+const isSecretPlace = (path: Path) =>
+  secretPlaces.some(
+    (place) =>
+      place.length === path.length &&
+      place.every((part, index) => part === '*' || part === path[index]),
+  )
+
+const maxDepth = 20
+
+/** References outside of the places of secrets, and values in them. */
+function* referenceFaults(value: unknown, path: Path = []): Generator<ConfigFault> {
+  const reference = isReference(value)
+  const fault = (found: string, allowed: string) => ({
+    ...{ path: pathText(path), line: null },
+    found,
+    allowed,
+  })
+  if (isSecretPlace(path)) {
+    if (!reference)
+      yield fault('a value', 'a reference to the secret, {"file": "PATH"} or "${NAME}"')
+  } else if (reference) yield fault('a reference', 'a value: only secrets are references here')
+  else if (typeof value === 'string') {
+    if (/\$\{[A-Za-z_][A-Za-z0-9_]*\}/.test(value))
+      yield fault('text with a variable', 'a value: only secrets are references here')
+  } else if (value !== null && typeof value === 'object' && path.length < maxDepth) {
+    const isList = Array.isArray(value)
+    for (const [key, inner] of Object.entries(value))
+      yield* referenceFaults(inner, [...path, isList ? Number(key) : key])
+  }
+}
+
+const rootSchema = z.object({ suppliers: z.array(supplierSchema) })
+const prefix = 'suppliers[0]'
+
+/** @param base folder of relative paths, as for the configuration file */
+export function checkBlock(block: unknown, base: string): CheckedBlock {
+  const unsafe = [...referenceFaults(block)]
+  const files: FileVersions = new Map()
+  if (unsafe.length > 0) return { supplier: null, faults: unsafe, files }
+  const expansion: Expansion = { files, faults: [], external: new Map(), tooDeep: false }
+  // The place of the supplier in a file: faults and their words are those of a file.
+  const root = expand({ suppliers: [block] }, [], base, expansion) as { suppliers: object[] }
+  let parsed = rootSchema.safeParse(root)
+  if (!parsed.success && coerce(root, parsed.error.issues, expansion.external))
+    parsed = rootSchema.safeParse(root)
+  const faults: ConfigFault[] = expansion.faults.map(({ path, found, allowed }) => ({
+    ...{ path: pathText(path), line: null },
+    found,
+    allowed,
+  }))
+  if (!parsed.success) {
+    const unset = new Set(faults.map(({ path }) => path))
+    const issues = parsed.error.issues.filter(({ path }) => !unset.has(pathText(path)))
+    faults.push(...faultsOf(issues, root, expansion.external, () => null))
+  }
+  for (const fault of faults) fault.path = fault.path.slice(prefix.length).replace(/^\./, '')
+  return { supplier: parsed.success ? parsed.data.suppliers[0]! : null, faults, files }
+}
+
+/** The JSON pointer of a path such as `opd.exclude.seats[0]`. */
+const pointerOf = (path: string): string =>
+  path
+    .split(/[.[\]]/)
+    .filter((part) => part !== '')
+    .map((part) => `/${part.replaceAll('~', '~0').replaceAll('/', '~1')}`)
+    .join('')
+
+/** The faults of a block as the API answers them. */
+export const blockFaults = (block: unknown, base: string) =>
+  checkBlock(block, base).faults.map(({ path, found, allowed }) => ({
+    pointer: pointerOf(path),
+    detail: `found ${found}, allowed: ${allowed}`,
+  }))

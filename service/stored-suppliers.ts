@@ -1,0 +1,112 @@
+/** The suppliers of the store on this node: read, checked and merged with those of the file (CONTRACT 14). */
+import type { Store } from '../admin/store/index.ts'
+import { type Block, readBlocksAfter, type StoredBlock } from '../admin/store/supplier-blocks.ts'
+import type { Log } from '../opd/base/log.ts'
+import { oneAtATime } from '../opd/base/one-at-a-time.ts'
+import { createSlices } from '../opd/base/slices.ts'
+import type { FileVersions } from './config/files.ts'
+import type { SupplierConfig } from './config/schema.ts'
+import { checkBlock } from './config/supplier-block.ts'
+
+/** Counts for the metrics. */
+export interface StoredSupplierCounts {
+  /** Suppliers of the API that this node serves. */
+  used: number
+  /** Ids that the file and the API both name: the file wins. */
+  conflicts: number
+  /** Blocks that this node cannot use, for example because a file that they name is missing here. */
+  refused: number
+}
+
+export class StoredSuppliers {
+  readonly #store: Store
+  readonly #base: string
+  readonly #log: Log
+  /** The newest revision that was read. */
+  #newest = 0
+  readonly #usable = new Map<string, SupplierConfig>()
+  readonly #refused = new Set<string>()
+  /** Blocks that name files, which are checked again when a file changes. */
+  readonly #naming = new Map<string, { block: Block; files: FileVersions }>()
+  #conflicts: readonly string[] = []
+  #used = 0
+
+  /** @param base folder of relative paths of references */
+  constructor(store: Store, base: string, log: Log) {
+    this.#store = store
+    this.#base = base
+    this.#log = log
+  }
+
+  /** Reads what has changed; returns whether anything has. One call at a time. */
+  readonly read = oneAtATime(async (): Promise<boolean> => {
+    const rows = await readBlocksAfter(this.#store.db, this.#newest)
+    const slices = createSlices()
+    for (const row of rows) {
+      this.#take(row)
+      await slices.next()
+    }
+    this.#newest = rows.reduce((newest, { n }) => Math.max(newest, n), this.#newest)
+    return rows.length > 0
+  })
+
+  /** Checks the suppliers again that name files. */
+  recheck(): void {
+    for (const [id, { block }] of [...this.#naming]) this.#check(id, block)
+  }
+
+  /** The files that suppliers of the store name, for a watcher. */
+  files(): FileVersions {
+    return new Map([...this.#naming.values()].flatMap(({ files }) => [...files]))
+  }
+
+  #take({ id, block }: StoredBlock): void {
+    if (block !== null) return this.#check(id, block)
+    this.#usable.delete(id)
+    this.#refused.delete(id)
+    this.#naming.delete(id)
+  }
+
+  /** A block that cannot be used changes nothing: the supplier stays as it was on this node. */
+  #check(id: string, block: Block): void {
+    const { supplier, faults, files } = checkBlock(block, this.#base)
+    if (files.size > 0) this.#naming.set(id, { block, files })
+    else this.#naming.delete(id)
+    if (supplier !== null && faults.length === 0) {
+      this.#usable.set(id, supplier)
+      this.#refused.delete(id)
+      return
+    }
+    this.#refused.add(id)
+    for (const { path, found, allowed } of faults)
+      this.#log.error(
+        { supplier: id, path },
+        `a supplier of the API cannot be used on this node, it stays as it was: ${path}: found ${found}, allowed: ${allowed}`,
+      )
+  }
+
+  /** The suppliers of both. If they name the same id, that of the file is used. */
+  mergedWith(file: readonly SupplierConfig[]): SupplierConfig[] {
+    const ids = new Set(file.map(({ id }) => id))
+    const conflicts = [...this.#usable.keys()].filter((id) => ids.has(id))
+    for (const supplier of conflicts)
+      if (!this.#conflicts.includes(supplier))
+        this.#log.warn(
+          { supplier },
+          'the file and the API both have this supplier: the file is used',
+        )
+    this.#conflicts = conflicts
+    const stored = [...this.#usable].filter(([id]) => !ids.has(id)).map(([, supplier]) => supplier)
+    this.#used = stored.length
+    return [...file, ...stored]
+  }
+
+  /** Whether a supplier in use comes from the store. */
+  includes(supplier: SupplierConfig): boolean {
+    return this.#usable.get(supplier.id) === supplier
+  }
+
+  counts(): StoredSupplierCounts {
+    return { used: this.#used, conflicts: this.#conflicts.length, refused: this.#refused.size }
+  }
+}
