@@ -33,7 +33,8 @@ const slotOf = (supplier: string, publisher: string, domain: string, seat: strin
 function partOf(text: string): number {
   const { length } = text
   if (length === 0) return 0
-  const [last, before] = [text.charCodeAt(length - 1), text.charCodeAt(length - 2)]
+  const last = text.charCodeAt(length - 1)
+  const before = length === 1 ? 0 : text.charCodeAt(length - 2)
   return length + 7 * last + 61 * before + 131 * text.charCodeAt(length >> 1)
 }
 

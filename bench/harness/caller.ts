@@ -2,16 +2,18 @@
  * The caller of the benchmarks, a process of its own. It sends bid requests, each with a new id; or it asks for standalone
  * prices, keeps their contexts, and sends one win notice for each.
  */
+import { gzipSync } from 'node:zlib'
 import { type Outcome as Driven, drive, type Load } from './client.ts'
 import { bidRequests, requestHead, stamper } from './traffic.ts'
 
 type Sent =
   /** Paths, such as `/bid/bench?kind=vast`: each is sent with every body. `most`: requests at most. */
-  | { what?: 'bids'; paths: readonly string[]; most?: number }
+  | { what?: 'bids'; paths: readonly string[]; most?: number; encoding?: 'gzip' }
   /** `bids`: of one call. `most`: contexts that are kept at most. */
   | { what: 'prices'; token: string; bids: number; most: number }
   | { what: 'notices' }
-export type Job = Pick<Load, 'port' | 'connections' | 'rate' | 'warm' | 'measure' | 'watch'> & Sent
+type Common = 'port' | 'secure' | 'connections' | 'rate' | 'warm' | 'measure' | 'watch'
+export type Job = Pick<Load, Common> & Sent
 
 export interface Outcome extends Driven {
   /** Bids priced, or wins that the service has acknowledged, the warm-up included. */
@@ -26,11 +28,27 @@ interface Traffic {
   worth: (response: Parameters<Load['kind']>[0]) => number
 }
 
-function bidTraffic(paths: readonly string[], most = Number.POSITIVE_INFINITY): Traffic {
-  const ready = Array.from({ length: paths.length * bidRequests.length }, (_each, at) => {
+/** Compressed bytes have no placeholders: eight different messages of each body are sent in turn. */
+const compressed = (path: string): (() => Buffer)[] =>
+  Array.from({ length: 8 }, () => bidRequests).flatMap((bodies) =>
+    bodies.map((body) => {
+      const bytes = gzipSync(stamper(body)())
+      const head = requestHead(path, bytes.length, 'Content-Encoding: gzip\r\n')
+      const message = Buffer.concat([head, bytes])
+      return () => message
+    }),
+  )
+
+function bidTraffic(
+  paths: readonly string[],
+  most = Number.POSITIVE_INFINITY,
+  encoding?: 'gzip',
+): Traffic {
+  const plain = Array.from({ length: paths.length * bidRequests.length }, (_each, at) => {
     const body = bidRequests[Math.floor(at / paths.length) % bidRequests.length]!
     return stamper(Buffer.concat([requestHead(paths[at % paths.length]!, body.length), body]))
   })
+  const ready = encoding === undefined ? plain : paths.flatMap(compressed)
   let sent = 0
   return {
     next: () => (sent < most ? ready[sent++ % ready.length]!() : null),
@@ -80,7 +98,7 @@ function trafficOf(job: Job): Traffic {
       next: () => notices.pop() ?? null,
       worth: ({ body }) => (body().startsWith('{"status":"attributed"') ? 1 : 0),
     }
-  return bidTraffic(job.paths, job.most)
+  return bidTraffic(job.paths, job.most, job.encoding)
 }
 
 process.on('message', async (job: Job) => {

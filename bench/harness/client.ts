@@ -1,12 +1,15 @@
 /** A load generator: keep-alive connections that send prepared requests in a closed loop, or at a rate. */
 import { connect, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
+import { connect as connectTls } from 'node:tls'
 import { cpu } from './process.ts'
 import { Histogram } from './statistics.ts'
 import { firstMessage } from './traffic.ts'
 
 export interface Load {
   port: number
+  /** Over TLS; the certificate is not verified. */
+  secure?: boolean
   /** 0: a request that finds no idle connection opens one. */
   connections: number
   /** Requests a second; 0: closed loop, each connection sends when it has its response. */
@@ -108,11 +111,14 @@ class Driver {
   }
 
   async open(): Promise<Line> {
-    const socket = connect({ port: this.load.port, host: '127.0.0.1', noDelay: true })
+    const { port, secure = false } = this.load
+    const target = { port, host: '127.0.0.1' }
+    const socket = secure ? connectTls({ ...target, rejectUnauthorized: false }) : connect(target)
+    socket.setNoDelay(true)
     const line: Line = { socket, since: 0, counted: false, asked: false, data: null }
     this.lines.add(line)
     await new Promise<void>((resolve) => {
-      socket.once('connect', resolve).once('close', resolve)
+      socket.once(secure ? 'secureConnect' : 'connect', resolve).once('close', resolve)
       socket.on('error', () => {})
       socket.on('data', (chunk: Buffer) => this.read(line, chunk))
       socket.on('close', () => this.closed(line))

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import type { Job, Outcome } from './caller.ts'
 import { Child, newFolder, stop } from './child.ts'
 import { cpu, tree } from './process.ts'
+import type { Ports } from './supplier.ts'
 
 /** The program that is measured: of this checkout, or `BIDWEIR_MAIN` (an older checkout, `dist/main.js`). */
 const main = process.env['BIDWEIR_MAIN'] ?? fileURLToPath(new URL('../../main.ts', import.meta.url))
@@ -30,10 +31,16 @@ export interface Service extends AsyncDisposable {
 
 /** The supplier of the benchmarks, a process of its own. */
 export async function startOrigin() {
-  const child = new Child<never, number>(new URL('supplier.ts', import.meta.url))
-  const port = await child.answer()
+  const child = new Child<never, Ports>(new URL('supplier.ts', import.meta.url))
+  const { port, tls } = await child.answer()
   const url = `http://127.0.0.1:${port}/openrtb`
-  return { pid: child.pid, port, url, [Symbol.asyncDispose]: () => child[Symbol.asyncDispose]() }
+  return {
+    pid: child.pid,
+    port,
+    tls,
+    url,
+    [Symbol.asyncDispose]: () => child[Symbol.asyncDispose](),
+  }
 }
 
 export type Caller = Child<Job, Outcome>
@@ -55,20 +62,30 @@ const base: Config = {
 /** YAML is a superset of JSON. */
 const text = (config: Config) => JSON.stringify({ ...base, ...config })
 
-/** `probe`: a module that is imported into the process, and answers messages. `profile`: a folder for CPU profiles. */
+/**
+ * `probe`: a module that is imported into the process, and answers messages. `profile`: a folder for CPU profiles. `authority`: a
+ * certificate that is trusted.
+ */
 export async function startService(
   config: Config,
-  { probe, profile = '' }: { probe?: URL; profile?: string } = {},
+  {
+    probe,
+    profile = '',
+    authority,
+  }: { probe?: URL; profile?: string; authority?: string | undefined } = {},
 ): Promise<Service> {
   const folder = newFolder()
   const file = join(folder.path, 'bidweir.yaml')
   writeFileSync(file, text(config))
+  const authorities = join(folder.path, 'authorities.pem')
+  if (authority !== undefined) writeFileSync(authorities, authority)
   const flags = [
     ...(probe === undefined ? [] : ['--import', probe.href]),
     ...(profile === '' ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]),
   ]
   const child = spawn(process.execPath, [...flags, main, 'start', '--config', file], {
     cwd: folder.path,
+    env: { ...process.env, ...(authority && { NODE_EXTRA_CA_CERTS: authorities }) },
     stdio: ['ignore', 'pipe', 'inherit', ...(probe === undefined ? [] : ['ipc' as const])],
   })
   let greeting = ''

@@ -1,6 +1,14 @@
 /** The supplier of the benchmarks, a child process: raw sockets and prepared bytes, so that it is never the bottleneck. */
-import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
+import { createServer as createTls } from 'node:tls'
+import { certificate } from '../../test/support/certificate.ts'
 import { firstMessage, mix, responses } from './traffic.ts'
+
+export interface Ports {
+  port: number
+  /** The same over TLS, with a self-signed certificate; null where openssl is absent. */
+  tls: { port: number; cert: string; key: string } | null
+}
 
 const idAt = Buffer.from('{"id":"')
 const idLength = 36
@@ -31,7 +39,13 @@ function serve(socket: Socket): void {
   socket.on('error', () => socket.destroy())
 }
 
-const server = createServer(serve)
-server.listen({ port: 0, host: '127.0.0.1', backlog: 8192 }, () =>
-  process.send!((server.address() as AddressInfo).port),
-)
+const address = { port: 0, host: '127.0.0.1', backlog: 8192 }
+const listening = (server: Server) =>
+  new Promise<number>((resolve) =>
+    server.listen(address, () => resolve((server.address() as AddressInfo).port)),
+  )
+const pair = certificate('127.0.0.1')
+process.send!({
+  port: await listening(createServer(serve)),
+  tls: pair && { port: await listening(createTls(pair, serve)), ...pair },
+} satisfies Ports)

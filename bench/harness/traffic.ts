@@ -91,12 +91,22 @@ const gzipped = Array.from({ length: 64 }, () =>
 )
 let taken = 0
 
+/** The bid in one chunk. */
+const chunked = Buffer.concat([
+  Buffer.from(
+    `HTTP/1.1 200 OK\r\nServer: supplier\r\nDate: Sun, 22 Nov 2026 10:00:00 GMT\r\nContent-Type: application/json; charset=utf-8\r\nTransfer-Encoding: chunked\r\nX-OpenRTB-Version: 2.6\r\n\r\n${bodies['bid']!.length.toString(16)}\r\n`,
+  ),
+  bodies['bid']!,
+  Buffer.from('\r\n0\r\n\r\n'),
+])
+
 /** Whole responses by `?kind=`. */
 export const responses: Readonly<Record<string, () => Buffer>> = {
   'no-bid': stamper(http('204 No Content')),
   ...Object.fromEntries(
     Object.entries(bodies).map(([kind, body]) => [kind, stamper(http('200 OK', body))]),
   ),
+  chunked: stamper(chunked),
   gzip: () => gzipped[taken++ % gzipped.length]!,
 }
 

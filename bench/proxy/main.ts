@@ -11,6 +11,7 @@ import type { Block, Table } from '../harness/report.ts'
 import { type Caller, startCaller, startOrigin } from '../harness/service.ts'
 import { inTurns, medians } from '../harness/statistics.ts'
 import { type Running, startPeers, supplierIds } from './peers.ts'
+import { measureRoads } from './roads.ts'
 import { twoProcesses } from './workers.ts'
 
 const options = { proxies: { value: '', help: 'names of proxies; all where none is given' } }
@@ -222,6 +223,10 @@ await bench<Options, State>({
       })),
       ...{ ...short, blocks: costs },
     }),
+    roads: {
+      title: 'TLS, gzip and chunks: CPU microseconds per request',
+      run: (run, { caller, supplier }) => measureRoads(run, caller, supplier),
+    },
     workers: {
       title: 'One and two processes of bidweir',
       run: (run, { caller, supplier }) => twoProcesses(run, caller, supplier.url),

@@ -82,3 +82,28 @@ const lua = `
 
 export const rewriting = (dir: string, port: number, origin: number, folder: string) =>
   common(dir, port, origin, modules(folder), lua)
+
+interface Tls {
+  /** Of this listener, and of the supplier. */
+  port: number
+  origin: number
+  cert: string
+  key: string
+}
+
+/** Plain and over TLS, to a plain supplier (`/bid/bench`) and to one over TLS (`/bid/tls`). `cert` and `key` are files. */
+export const passThroughTls = (dir: string, port: number, origin: number, tls: Tls) =>
+  passThrough(dir, port, origin)
+    .replace(
+      'upstream supplier {',
+      `upstream secure { server 127.0.0.1:${tls.origin}; keepalive 8192; keepalive_requests 100000000; }
+  upstream supplier {`,
+    )
+    .replace(
+      'location / {',
+      `listen 127.0.0.1:${tls.port} ssl backlog=8192;
+    ssl_certificate ${tls.cert}; ssl_certificate_key ${tls.key}; ssl_session_cache shared:s:10m;
+    proxy_http_version 1.1; proxy_set_header Connection "";
+    location /bid/tls { proxy_pass https://secure; proxy_ssl_session_reuse on; }
+    location / {`,
+    )

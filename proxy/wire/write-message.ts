@@ -7,25 +7,36 @@ import { isTls } from './socket-reads.ts'
 export const singleWrite = 16 * 1024
 
 /**
- * Messages are put together here, one after another. Node would copy a string of several parts to a new string first, and then
- * to the memory that is written.
+ * Messages are put together here from `start` on, one over another. Node would copy a string of several parts to a new string
+ * first, and then to the memory that is written. A message that its socket has not sent remains, and the next one is behind it.
  */
-let message = Buffer.allocUnsafeSlow(singleWrite)
+const blockLength = 4 * singleWrite
+let block = Buffer.allocUnsafeSlow(blockLength)
+let start = 0
+
+/** What is written remains as it is: its socket has not sent it. */
+function keep(to: number): void {
+  start = to
+  if (blockLength - start >= singleWrite) return
+  block = Buffer.allocUnsafeSlow(blockLength)
+  start = 0
+}
 
 /** `head`: up to the value of its Content-Length. */
 export function writeMessage(socket: Socket, head: string, body: Body): void {
   const length = `${body.length}\r\n\r\n`
-  const from = head.length + length.length
-  if (from + body.length <= singleWrite) {
-    message.write(head, 'latin1')
-    message.write(length, head.length, 'latin1')
-    if (typeof body === 'string') message.write(body, from, 'latin1')
-    else message.set(body, from)
+  const lengthAt = start + head.length
+  const bodyAt = lengthAt + length.length
+  const to = bodyAt + body.length
+  if (to - start <= singleWrite) {
+    block.write(head, start, 'latin1')
+    block.write(length, lengthAt, 'latin1')
+    if (typeof body === 'string') block.write(body, bodyAt, 'latin1')
+    else block.set(body, bodyAt)
     // TLS has encrypted or copied it when the call returns, unless the socket has an earlier message to write.
     const isTaken = isTls(socket) && !socket.connecting && socket.writableLength === 0
-    socket.write(message.subarray(0, from + body.length))
-    // What the kernel has not taken yet remains with the socket.
-    if (socket.writableLength > 0 && !isTaken) message = Buffer.allocUnsafeSlow(singleWrite)
+    socket.write(block.subarray(start, to))
+    if (socket.writableLength > 0 && !isTaken) keep(to)
   } else {
     socket.cork()
     socket.write(head + length, 'latin1')

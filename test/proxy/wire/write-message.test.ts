@@ -71,3 +71,16 @@ test('a body of bytes', async (t) => {
   const bodies = [0, 5, 16_000, 40_000].map((length) => 'x'.repeat(length))
   t.equal((await buffer(slow[1])).toString('latin1'), expected(bodies))
 })
+
+test('messages that wait for a slow reader take their own length of memory', async (t) => {
+  const { slow, quick, server } = await connections()
+  t.teardown(() => {
+    for (const socket of [...slow, ...quick]) socket.destroy()
+    server.close()
+  })
+  while (slow[0].writableLength === 0) slow[0].write(Buffer.alloc(100_000))
+  const before = process.memoryUsage().arrayBuffers
+  for (let n = 0; n < 400; n++) writeMessage(slow[0], head, 'x'.repeat(300))
+  const taken = process.memoryUsage().arrayBuffers - before
+  t.ok(taken < 400_000, `${taken} bytes for 400 messages of 343`)
+})

@@ -1,0 +1,125 @@
+/** The CPU time of a request on each road through bidweir: TLS on either side, gzip, chunks. nginx passes the same on. */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { freePort } from '../../test/support/postgres.ts'
+import type { Run } from '../harness/bench.ts'
+import type { Job } from '../harness/caller.ts'
+import { startProgram } from '../harness/child.ts'
+import { firstLine } from '../harness/machine.ts'
+import { tree } from '../harness/process.ts'
+import type { Block } from '../harness/report.ts'
+import { type Caller, type startOrigin, startService, supplier } from '../harness/service.ts'
+import { inTurns, median } from '../harness/statistics.ts'
+import { passThroughTls } from './nginx.ts'
+
+type Origin = Awaited<ReturnType<typeof startOrigin>>
+
+interface Road {
+  label: string
+  path: string
+  secure?: boolean
+  encoding?: 'gzip'
+}
+
+const noBid = '/bid/bench?kind=no-bid'
+const bid = '/bid/bench?kind=bid'
+const roads: readonly Road[] = [
+  { label: 'plain, no-bid', path: noBid },
+  { label: 'plain, bid of 3 KB', path: bid },
+  { label: 'TLS in, no-bid', path: noBid, secure: true },
+  { label: 'TLS in, bid', path: bid, secure: true },
+  { label: 'TLS to the supplier, no-bid', path: '/bid/tls?kind=no-bid' },
+  { label: 'TLS to the supplier, bid', path: '/bid/tls?kind=bid' },
+  { label: 'gzip request, no-bid', path: noBid, encoding: 'gzip' },
+  { label: 'gzip request, bid', path: bid, encoding: 'gzip' },
+  { label: 'gzip response, bid', path: '/bid/bench?kind=gzip' },
+  { label: 'chunked response, bid', path: '/bid/bench?kind=chunked' },
+]
+
+/** A proxy with its two listeners. */
+interface Subject {
+  name: string
+  pids: number[]
+  port(secure: boolean): number
+}
+
+async function startBidweir(stack: AsyncDisposableStack, origin: Origin): Promise<Subject> {
+  const { cert, key, port } = origin.tls!
+  const suppliers = [
+    supplier('bench', origin.url),
+    supplier('tls', `https://127.0.0.1:${port}/openrtb`),
+  ]
+  const start = (tls: object) =>
+    startService({ proxy: { listen: '127.0.0.1:0', ...tls }, suppliers }, { authority: cert })
+  const plain = stack.use(await start({}))
+  const secure = stack.use(await start({ tls: { cert, key } }))
+  return {
+    name: 'bidweir',
+    pids: [...tree(plain.pid), ...tree(secure.pid)],
+    port: (isSecure) => (isSecure ? secure : plain).proxy,
+  }
+}
+
+async function startNginx(stack: AsyncDisposableStack, origin: Origin): Promise<Subject> {
+  const tls = origin.tls!
+  const securePort = await freePort()
+  const program = stack.use(
+    await startProgram((dir, port) => {
+      const [cert, key, config] = ['cert.pem', 'key.pem', 'nginx.conf'].map((name) =>
+        join(dir, name),
+      ) as [string, string, string]
+      writeFileSync(cert, tls.cert)
+      writeFileSync(key, tls.key)
+      const listener = { port: securePort, origin: tls.port, cert, key }
+      writeFileSync(config, passThroughTls(dir, port, origin.port, listener))
+      return ['nginx', '-p', dir, '-c', config]
+    }),
+  )
+  return {
+    name: 'nginx',
+    pids: tree(program.pid),
+    port: (isSecure) => (isSecure ? securePort : program.port),
+  }
+}
+
+export async function measureRoads(
+  run: Pick<Run, 'quick' | 'say' | 'missing' | 'steady'>,
+  caller: Caller,
+  origin: Origin,
+): Promise<Block[]> {
+  if (origin.tls === null) {
+    run.missing('roads: openssl not found')
+    return []
+  }
+  await using stack = new AsyncDisposableStack()
+  const subjects = [await startBidweir(stack, origin)]
+  if (firstLine('nginx', '-v') === null) run.missing('roads: nginx not found')
+  else subjects.push(await startNginx(stack, origin))
+  const measure = async ({ name, port, pids }: Subject, road: Road, load: Partial<Job>) => {
+    const { label, path, secure = false, encoding } = road
+    const job = { connections: 64, rate: 0, warm: 500, measure: 1500, watch: [pids], ...load }
+    const target = { port: port(secure), secure, paths: [path], ...(encoding && { encoding }) }
+    const { watched, count, failed } = await caller.ask({ ...job, ...target } as Job)
+    const cost = watched[0]! / Math.max(1, count - failed)
+    run.say(`  ${label} ${name}: ${cost.toFixed(1)} us${failed > 0 ? `, ${failed} failed` : ''}`)
+    return cost
+  }
+  const [bidweir] = subjects as [Subject]
+  for (const road of roads) await measure(bidweir, road, { measure: run.quick ? 500 : 6000 })
+  const rows: (string | number)[][] = []
+  const ofNginx: number[] = []
+  for (const road of roads) {
+    const load = run.quick ? { warm: 200, measure: 300 } : {}
+    const samples = await inTurns(run.quick ? 1 : 5, subjects, (each) => measure(each, road, load))
+    const [cost, other] = subjects.map((each) => median(samples.get(each)!)) as [number, number?]
+    if (road === roads[0]) ofNginx.push(...(samples.get(subjects[1]!) ?? []))
+    const beside = other === undefined ? [] : [other.toFixed(1), (cost / other).toFixed(2)]
+    rows.push([road.label, cost.toFixed(1), ...beside])
+  }
+  const head = ['CPU us/request', ...subjects.map(({ name }) => name)]
+  return [
+    'bidweir prices each bid, nginx passes it on. TLS 1.3, connections kept, certificates with P-256. A gzip response is decoded, priced and encoded again by bidweir alone.',
+    { head: subjects.length > 1 ? [...head, 'x nginx'] : head, rows },
+    ...(ofNginx.length > 0 ? [run.steady('nginx itself', ofNginx)] : []),
+  ]
+}
