@@ -1,11 +1,11 @@
 import type { Mutation } from './agent/agent.ts'
 import type { AgentCall } from './agent/call.ts'
+import type { WorkMemory } from './base/work-memory.ts'
 import type { ContextKey, Integration } from './config.ts'
 import type { Body } from './json/scanner.ts'
 import type { Arm, Guard, Mode } from './shared/arms.ts'
 import type { Rates } from './shared/rates.ts'
 import type { ResponseReason } from './shared/reasons.ts'
-import type { WorkMemory } from './shared/work-memory.ts'
 
 /** The decoded bid request. A promise if decoding is still under way; it never rejects. */
 export type RequestSource = () => Body | null | Promise<Body | null>

@@ -2,7 +2,7 @@
  * Reads long JSON documents in slices, one document at a time: their index is the only one that is long. A response and the
  * request that belongs to it are read one after the other by the same holder.
  */
-import type { WorkMemory } from '../shared/work-memory.ts'
+import type { WorkMemory } from '../base/work-memory.ts'
 import { DocumentIndex, type Windows } from './document-index.ts'
 import { Scanner } from './scanner.ts'
 

@@ -2,6 +2,8 @@
  * The rewriter: scan ▸ check eligibility ▸ price ▸ splice. It changes only prices, macros and removed seats. If nothing
  * changes, it returns the Buffer that it was given.
  */
+
+import { unlimitedMemory, type WorkMemory } from '../base/work-memory.ts'
 import type { Integration, OpdConfig } from '../config.ts'
 import { LongDocument, LongTurn } from '../json/long-document.ts'
 import { type Body, createScanner, type Scanner, shortDocument } from '../json/scanner.ts'
@@ -18,7 +20,6 @@ import {
 } from '../openrtb/response.ts'
 import type { Rates } from '../shared/rates.ts'
 import type { BidReason, PriceBid, PricedBid, ResponseReason } from '../shared/reasons.ts'
-import { unlimitedMemory, type WorkMemory } from '../shared/work-memory.ts'
 import type { Pause, ResponseToRewrite, RewrittenResponse } from '../types.ts'
 import { Macros } from './macros.ts'
 import { removeSeats } from './seats.ts'
