@@ -2,9 +2,10 @@
  * Reads long JSON documents in slices, one document at a time: their index is the only one that is long. A response and the
  * request that belongs to it are read one after the other by the same holder.
  */
-import type { WorkMemory } from '../base/work-memory.ts'
+
 import { DocumentIndex, type Windows } from './document-index.ts'
 import { Scanner } from './scanner.ts'
+import type { WorkMemory } from './work-memory.ts'
 
 const index = new DocumentIndex()
 const waiting: (() => void)[] = []

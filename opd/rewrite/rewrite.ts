@@ -3,10 +3,10 @@
  * changes, it returns the Buffer that it was given.
  */
 
-import { unlimitedMemory, type WorkMemory } from '../base/work-memory.ts'
 import type { Integration, OpdConfig } from '../config.ts'
 import { LongDocument, LongTurn } from '../json/long-document.ts'
 import { type Body, createScanner, type Scanner, shortDocument } from '../json/scanner.ts'
+import { unlimitedMemory, type WorkMemory } from '../json/work-memory.ts'
 import { checkEligibility, type Rules } from '../openrtb/eligibility.ts'
 import type { RequestFacts } from '../openrtb/facts.ts'
 import { readRequest, readRequestFacts } from '../openrtb/request.ts'
@@ -90,7 +90,7 @@ interface Expansion {
  *   start ──▶ searchEscapes ──▶ enter ──▶ index ──▶ read ──▶ bids ──▶ copy       a long one: only one document at a time is long
  *             bids ──▶ enterForRequest ──▶ indexRequest ──▶ readLongRequest ──▶ bids       a long request
  */
-export class Rewriting implements Iterator<Pause, RewrittenResponse> {
+class Rewriting implements Iterator<Pause, RewrittenResponse> {
   private readonly input: RewriteInput
   private stage: () => Step = this.start
   private reason: ResponseReason | null = null

@@ -2,7 +2,7 @@
  * Long responses: those that are decoded off the event loop, or rewritten in slices. A response of 4 KB may decode to 4 MiB
  * and become a hundred times that in objects, so few are worked on at once, and their memory is reserved before the work.
  */
-import type { WorkMemory } from '../../opd/base/work-memory.ts'
+import type { WorkMemory } from '../../opd/json/work-memory.ts'
 import type { Budget } from '../admission/overload.ts'
 
 /** Responses that are worked on at once, and that wait. */

@@ -1,8 +1,8 @@
 /** Long responses and requests: read, priced and written in slices, one document at a time, in memory that is asked for. */
 import t from 'tap'
-import type { unlimitedMemory } from '../../../opd/base/work-memory.ts'
 import { opdSchema } from '../../../opd/config.ts'
 import { LongDocument, LongTurn } from '../../../opd/json/long-document.ts'
+import type { unlimitedMemory } from '../../../opd/json/work-memory.ts'
 import { rewriteInSlices } from '../../../opd/rewrite/rewrite.ts'
 
 const macro = 'svc_opd=${SVC_OPD_CONTEXT}'
