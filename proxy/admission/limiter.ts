@@ -44,7 +44,7 @@ const mostLateShare = 0.35
 const mostLateBelowOwn = 0.25
 /** The first requests, whose mean latency is the supplier's own until there is a sample. */
 const firstRequests = 8
-/** Requests of a sample, fewer below a limit of 4; of a trial, and of the sample that it is compared with. */
+/** Requests of a sample, fewer below a limit of 2; of a trial, and of the sample that it is compared with. */
 const minRequests = 16
 const maxRequests = 32
 const minTrialRequests = 32
@@ -268,8 +268,9 @@ export class Limiter {
     if (sentAt <= this.first.until) this.first.ended++
     if (answered) this.countAnswer(sentAt, took)
     if (this.growing && answered) this.grow(took, now, full)
-    const compared = this.trial !== null || this.suspected
-    const least = Math.min(minRequests, Math.ceil(this.limit) * 4)
+    // After a sample without answers a few show that they come again.
+    const compared = this.trial === null ? this.suspected : this.trial.share > minTrialShare
+    const least = Math.min(minRequests, Math.ceil(this.limit) * 8)
     sample.end(sentAt, took, answered, compared ? minTrialRequests : least, inFlight)
     if (!sample.isWhole) return
     this.adjust(now)
@@ -450,7 +451,9 @@ export class Limiter {
     const before = own.latency
     if (sample.latency < before || !limitReached)
       own.latency = towards(before, sample.latency, 1 / 4)
-    if (!limitReached || latency * 2 <= wanted || (own.confirmed && latency <= wanted))
+    // After a time without answers the limit is low, and nothing has shown load.
+    const isCalm = limitReached && !queued && this.loadInFlight === 0 && inFlight < own.inFlight
+    if (!limitReached || isCalm || latency * 2 <= wanted || (own.confirmed && latency <= wanted))
       this.growing = true
     else if (this.growing && latency > before * tooLongOverOwn) {
       this.growing = false

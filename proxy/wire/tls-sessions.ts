@@ -1,6 +1,6 @@
 /**
- * TLS to the endpoints of one origin. The last session is offered to the next connection, whose handshake then takes no
- * certificates and less than half of the CPU time.
+ * TLS to the endpoints of one origin. The last session is offered to the next connection, whose handshake then needs no
+ * certificates.
  */
 import { constants } from 'node:crypto'
 import { isIP } from 'node:net'

@@ -242,3 +242,16 @@ t.test('the limiter measures what the supplier does without a queue', (t) => {
   t.ok(late > 0.25 && late < 0.55, `${late}`)
   t.end()
 })
+
+t.test('after 20 s without an answer in time the limit is soon what it was', (t) => {
+  const latency = lognormal(40, 0.1, 1)
+  const service = (at: number) => (at > 5000 && at < 25_000 ? 400 : latency())
+  for (const rate of [50, 200, 1000]) {
+    const of = { rate, takes: 40, slots: 1e6, deadline: 120, lasts: 45_000, service }
+    const { requests } = simulate(steady(of))
+    const later = requests.filter(({ arrived }) => arrived > 25_250)
+    const good = count(later, 'good') / later.length
+    t.ok(good >= 0.97, `${rate}/s: ${percent(good)}`)
+  }
+  t.end()
+})
