@@ -13,7 +13,7 @@ import type { Store } from '../../admin/store/index.ts'
 import { type Block, changeBlocks, readBlocks } from '../../admin/store/supplier-blocks.ts'
 import { readText } from '../config/files.ts'
 import { readYaml } from '../config/load.ts'
-import { type Path, pathText, unmasked } from '../config/values.ts'
+import { type Path, pathText } from '../config/values.ts'
 import { supplierRules } from '../supplier-rules.ts'
 import { type CommandStreams, configOf, withStore } from './command.ts'
 import { CommandError, noInput } from './exit-codes.ts'
@@ -28,14 +28,13 @@ function readList(file: string): SupplierList {
   const read = readText(file)
   if ('fault' in read)
     throw new CommandError(noInput, `${file}, ${read.fault}; allowed: ${read.allowed}`)
-  const { root, faults, lineOf } = readYaml(read.text)
+  const { root: value, faults, lineOf } = readYaml(read.text)
   if (faults.length > 0) {
     const lines = faults.map(
       ({ line, found, allowed }) => `${file}:${line ?? 1}: found ${found}, allowed: ${allowed}`,
     )
     throw new CommandError(1, lines.join('\n'))
   }
-  const value = unmasked(root)
   const isMap = value !== null && typeof value === 'object' && !Array.isArray(value)
   const list =
     isMap && Object.keys(value).join() === 'suppliers' ? (value as Block)['suppliers'] : value

@@ -14,7 +14,7 @@ import {
 import { check, type LoadedConfig } from './check.ts'
 import type { ConfigFault } from './faults.ts'
 import { type FileVersions, readText } from './files.ts'
-import { maskVariables, type Path, pathText, unmaskVariables } from './values.ts'
+import { type Path, pathText, variable } from './values.ts'
 
 interface Yaml {
   /** undefined if the file cannot be parsed. */
@@ -37,6 +37,24 @@ const fatal: Readonly<Record<string, { found: string | null; allowed: string }>>
   MULTIPLE_DOCS: { found: 'a second document', allowed: 'one document' },
 }
 const fallback = { found: null, allowed: 'YAML 1.2' }
+
+/**
+ * `{limit: ${N}}` is not YAML, because a brace ends a plain value there. While the text is parsed, two private-use
+ * characters of Unicode replace `${` and `}`. Only text of a file is unmasked: in a value of the API the two characters
+ * would be a variable that no check has seen.
+ */
+const masked = /\ue000([A-Za-z0-9_]+)\ue001/g
+const maskVariables = (text: string) => text.replace(variable, '\ue000$1\ue001')
+const unmaskVariables = (text: string) => text.replace(masked, '${$1}')
+
+/** Keys and values as their author wrote them. */
+function unmaskScalars(document: Document): void {
+  visit(document, {
+    Scalar(_key, node) {
+      if (typeof node.value === 'string') node.value = unmaskVariables(node.value)
+    },
+  })
+}
 
 const rangeOf = (node: unknown) => (isNode(node) ? (node.range ?? null) : null)
 
@@ -107,6 +125,7 @@ export function readYaml(text: string): Yaml {
   })
   if (broken) return { root: undefined, faults, lineOf }
   try {
+    unmaskScalars(document)
     return { root: document.toJS({ maxAliasCount: maxAliases }), faults, lineOf }
   } catch (error) {
     const allowed = `aliases of anchors above them, of maps where they are merged, at most ${maxAliases} uses`

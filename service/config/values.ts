@@ -32,32 +32,12 @@ export interface Expansion {
   tooDeep: boolean
 }
 
-const variable = /\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g
-/**
- * `{limit: ${N}}` is not YAML, because a brace ends a plain value there. While the file is parsed, two private-use
- * characters of Unicode replace `${` and `}`.
- */
-const hidden = /\ue000([A-Za-z0-9_]+)\ue001/g
-export const maskVariables = (text: string) => text.replace(variable, '\ue000$1\ue001')
-export const unmaskVariables = (text: string) => text.replace(hidden, '${$1}')
+export const variable = /\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g
 
 /** The schema is less deep. An alias that contains itself is deeper. */
 const maxDepth = 20
 
-/** A parsed file as its author wrote it, with `${NAME}` in place of the two characters. */
-export function unmasked(value: unknown, depth = 0): unknown {
-  if (typeof value === 'string') return unmaskVariables(value)
-  if (value === null || typeof value !== 'object') return value
-  // An alias that contains itself.
-  if (depth > maxDepth) return null
-  if (Array.isArray(value)) return value.map((item) => unmasked(item, depth + 1))
-  return Object.fromEntries(
-    Object.entries(value).map(([key, inner]) => [unmaskVariables(key), unmasked(inner, depth + 1)]),
-  )
-}
-
-function expandText(shown: string, path: Path, into: Expansion): string {
-  const text = unmaskVariables(shown)
+function expandText(text: string, path: Path, into: Expansion): string {
   if (!text.includes('${')) return text
   return text.replace(variable, (_whole, name: string) => {
     const value = process.env[name]
@@ -74,7 +54,7 @@ function expandText(shown: string, path: Path, into: Expansion): string {
 
 function readReference(reference: string, path: Path, base: string, into: Expansion): unknown {
   const file = resolve(base, expandText(reference, path, into))
-  const name = `{file: ${unmaskVariables(reference)}}`
+  const name = `{file: ${reference}}`
   into.external.set(pathText(path), name)
   const read = readText(file)
   into.files.set(file, read.version)
@@ -112,10 +92,7 @@ export function expand(value: unknown, path: Path, base: string, into: Expansion
   if (isFileReference(value)) return readReference(value.file, path, base, into)
   const entries = Object.entries(value)
   return Object.fromEntries(
-    entries.map(([spelled, item]) => {
-      const key = unmaskVariables(spelled)
-      return [key, expand(item, [...path, key], base, into)]
-    }),
+    entries.map(([key, item]) => [key, expand(item, [...path, key], base, into)]),
   )
 }
 

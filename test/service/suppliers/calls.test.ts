@@ -297,6 +297,37 @@ onBoth(async (t, database) => {
       t.notMatch(text, secret)
   })
 
+  t.test(
+    'a value is never a variable, also if it spells one as the YAML reader does',
+    async (t) => {
+      const secret = 'of-the-node'
+      process.env['NODE_SECRET'] = secret
+      t.teardown(() => delete process.env['NODE_SECRET'])
+      const name = 'a \ue000NODE_SECRET\ue001'
+      const endpoints = [`${block.endpoints[0]}?\ue000NODE_SECRET\ue001`]
+      const added = await call('POST', '', { ...block, id: 'spelled', name, endpoints })
+      t.match([added.status, added.body.name], [201, name])
+      const shown = await Promise.all(
+        ['configuration/', 'ssp/spelled/'].map(async (path) =>
+          (await node.api(`/api/svc/${path}`)).text(),
+        ),
+      )
+      t.match(shown, [/spelled/, /a \ue000NODE_SECRET\ue001/])
+      t.notMatch(shown.join(), secret)
+      t.equal((await change('DELETE', 'spelled')).status, 204)
+      const list = join(newFolder(), 'list.yaml')
+      for (const spelled of ['${NODE_SECRET}', '\\uE000NODE_SECRET\\uE001']) {
+        writeFileSync(list, `- {id: spelled, name: "${spelled}", endpoints: ["http://x/"]}\n`)
+        const refused = await runHere(['apply', '-f', list, '--config', config])
+        t.match(
+          refused.stderr,
+          /suppliers\[0\]\.name: found text|suppliers\[0\]\.name: found a reference/,
+        )
+        t.notMatch(refused.stdout + refused.stderr, secret)
+      }
+    },
+  )
+
   t.test('the commands of the document do what it says', async (t) => {
     const { password } = node.bidweir
     const answers = await walkThroughSuppliers({ api: node.admin, password: password! })
