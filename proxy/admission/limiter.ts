@@ -381,9 +381,9 @@ export class Limiter {
     own.latency = sample.latency
     own.inFlight = sample.inFlight
     own.confirmed = true
-    this.loadInFlight = 0
+    this.refuteLoad(trial.inFlight)
     this.raiseTo(trial.limit)
-    this.growing = true
+    this.growing = this.loadInFlight === 0
     this.trustedUntil = now + (now - trial.since) * trustOverTrial * this.trust
     this.trust = Math.min(maxTrust, this.trust * 2)
   }
@@ -453,8 +453,8 @@ export class Limiter {
       own.latency = towards(before, sample.latency, 1 / 4)
     // After a time without answers the limit is low, and nothing has shown load.
     const isCalm = limitReached && !queued && this.loadInFlight === 0 && inFlight < own.inFlight
-    if (!limitReached || isCalm || latency * 2 <= wanted || (own.confirmed && latency <= wanted))
-      this.growing = true
+    const isOwn = own.confirmed && this.loadInFlight === 0 && latency <= wanted
+    if (!limitReached || isCalm || latency * 2 <= wanted || isOwn) this.growing = true
     else if (this.growing && latency > before * tooLongOverOwn) {
       this.growing = false
       this.limit = Math.min(this.limit, (inFlight * wanted) / latency)
@@ -476,6 +476,11 @@ export class Limiter {
     if (!limitReached || inFlight < own.inFlight * 2 || share <= own.share * 0.8) return
     own.confirmed = true
     own.inFlight = inFlight
-    this.loadInFlight = 0
+    this.refuteLoad(inFlight)
+  }
+
+  /** With this number in flight the latency is the supplier's own. Load that was found with more is not refuted by that. */
+  private refuteLoad(inFlight: number): void {
+    if (inFlight >= this.loadInFlight * 2) this.loadInFlight = 0
   }
 }
