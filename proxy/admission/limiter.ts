@@ -37,7 +37,7 @@ const wantedOverOwn = 1.15
 const tooLongOverOwn = 1.5
 /** A mean latency above this multiple of the supplier's own shows a queue. */
 const queuedOverOwn = 1.25
-/** Below the limit latency counts from this share of the time that a request has. */
+/** Below the limit latency counts from this share of the time that a request has, and each time-out at any limit. */
 const lateShare = 0.9
 /** The share answered in time below which most requests are late, unless it is near the supplier's own. */
 const mostLateShare = 0.35
@@ -260,8 +260,9 @@ export class Limiter {
   finished(sentAt: number, now: number, answered: boolean): void {
     const { sample, full, own } = this
     const took = now - sentAt
-    // Its caller, or the queue of the gate, left it less time than the supplier takes without a queue.
-    if (!answered && took < own.latency * 1.1) return this.dropped(sentAt)
+    // Its caller, or the queue of the gate, left it less time than others have, and than the supplier takes without a queue.
+    const telling = Math.min(own.latency * 1.1, this.timeBudget * lateShare)
+    if (!answered && took < telling) return this.dropped(sentAt)
     const inFlight = this.inFlight--
     this.latency = this.latency === 0 ? took : towards(this.latency, took, 1 / 8)
     if (this.fixed) return
