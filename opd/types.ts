@@ -2,6 +2,7 @@ import type { Mutation } from './agent/agent.ts'
 import type { AgentCall } from './agent/call.ts'
 import type { ContextKey, Integration } from './config.ts'
 import type { Body } from './json/scanner.ts'
+import type { WorkMemory } from './json/work-memory.ts'
 import type { Arm, Guard, Mode } from './shared/arms.ts'
 import type { Rates } from './shared/rates.ts'
 import type { ResponseReason } from './shared/reasons.ts'
@@ -18,6 +19,8 @@ export interface ResponseToRewrite {
   request: RequestSource
   /** Seats whose bids are removed from the response; empty for most suppliers. */
   inactiveSeats: ReadonlySet<string>
+  /** Where the memory of a long response is counted; absent: nowhere. */
+  memory?: WorkMemory | undefined
   /** Remove seats and price nothing: the headers exclude OPD (another content type, no-transform). */
   seatsOnly?: boolean
 }
@@ -127,7 +130,7 @@ export interface Engine {
   setHolds(suppliers: ReadonlySet<string>): void
   /**
    * Rewrites a response in slices of about a millisecond; most responses take one. The caller yields to the event loop
-   * between slices. If a slice yields a promise, the caller awaits it first.
+   * between slices. If a slice yields a promise, the caller awaits it first. `return` ends it early.
    */
   rewriteInSlices(response: ResponseToRewrite): Iterator<Pause, RewrittenResponse>
   /** Counts a response that the proxy did not pass to `rewriteInSlices`. */

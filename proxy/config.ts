@@ -47,7 +47,7 @@ export const proxySchema = z.strictObject({
     'Largest body of a bid request, bytes. Longer bodies are refused with 413.',
   ),
   maxRewriteBytes: size('4MiB').describe(
-    'Largest bid response that OPD reads, bytes. Longer responses are sent on unchanged. A process keeps up to 20 times the longest one as memory for its index.',
+    'Largest bid response that OPD reads, bytes. Longer responses are sent on unchanged. The memory of their index is part of `maxHeldBytes`.',
   ),
   workers: z
     .union([z.literal('auto'), z.int().min(1).max(64)])

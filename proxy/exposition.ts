@@ -215,6 +215,20 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
       one(nodeGauge('maxHeldBytes')),
     ),
     gauge(
+      'bidweir_index_bytes',
+      'Bytes of the index of long JSON documents, which is kept; they count towards bidweir_held_bytes_limit',
+      () => one(nodeGauge('indexBytes')),
+    ),
+    gauge(
+      'bidweir_long_responses',
+      'Responses over 64 KiB, decoded, that are decoded or rewritten, or that wait for it',
+      () =>
+        byLabel('state', [
+          ['running', nodeGauge('longResponses')],
+          ['waiting', nodeGauge('longWaiting')],
+        ]),
+    ),
+    gauge(
       'bidweir_request_decodes',
       'gzip requests whose whole body is being decoded, or that wait for it',
       () =>

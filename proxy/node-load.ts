@@ -32,6 +32,11 @@ export interface Gauges {
   connections: number
   heldBytes: number
   maxHeldBytes: number
+  /** Bytes of the index of long JSON documents; they count towards `maxHeldBytes`. */
+  indexBytes: number
+  /** Long responses that are decoded or rewritten, and that wait for it. */
+  longResponses: number
+  longWaiting: number
   /** gzip requests whose whole body is being decoded, and that wait for it. */
   decoding: number
   waiting: number

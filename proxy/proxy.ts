@@ -10,6 +10,7 @@ import { type Budget, LoopLag } from './admission/overload.ts'
 import type { ProxyConfig, Route } from './config.ts'
 import type { ExchangeContext } from './exchange/exchange.ts'
 import { openKeptGzip } from './exchange/kept-gzip.ts'
+import { LongResponses } from './exchange/long-responses.ts'
 import { RequestDecoder } from './exchange/request-decoder.ts'
 import { bindMetrics } from './exposition.ts'
 import { Listener } from './listen/listener.ts'
@@ -54,7 +55,7 @@ export function createProxy(
   } = deps
   const closed = new Map<string, number>()
   const onClosed = (reason: string) => closed.set(reason, (closed.get(reason) ?? 0) + 1)
-  const budget: Budget = { inFlight: 0, bytes: 0 }
+  const budget: Budget = { inFlight: 0, bytes: 0, kept: 0 }
   const gzip = openKeptGzip(log)
   const decoder = new RequestDecoder(budget, () => context.limits, gzip)
   const resolver = createResolver({
@@ -72,7 +73,10 @@ export function createProxy(
   })
   const gauges = (): Gauges => ({
     connections: listener.connections,
-    heldBytes: budget.bytes,
+    heldBytes: budget.bytes - budget.kept,
+    indexBytes: budget.kept,
+    longResponses: context.long.running,
+    longWaiting: context.long.waiting,
     maxHeldBytes: context.limits.maxHeldBytes,
     decoding: decoder.running,
     waiting: decoder.waiting,
@@ -90,6 +94,7 @@ export function createProxy(
     lag,
     decoder,
     gzip,
+    long: new LongResponses(),
     tracer,
     limits: { maxInFlight: 0, maxHeldBytes: 0, maxRequestBytes: 0, maxRewriteBytes: 0 },
     recompress: 'same',

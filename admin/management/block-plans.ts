@@ -35,7 +35,7 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
   value !== null && typeof value === 'object' && !Array.isArray(value)
 
 /** The values that differ. Lists are compared as a whole, and so are references to secrets. */
-export function differences(before: unknown, after: unknown, pointer = ''): Difference[] {
+function differences(before: unknown, after: unknown, pointer = ''): Difference[] {
   if (isDeepStrictEqual(before, after)) return []
   if (isObject(before) && isObject(after) && !('file' in before) && !('file' in after))
     return [...new Set([...Object.keys(before), ...Object.keys(after)])].flatMap((key) =>
@@ -49,6 +49,10 @@ export function differences(before: unknown, after: unknown, pointer = ''): Diff
     },
   ]
 }
+
+/** null: there is no supplier. One that is added or deleted is one difference, of the whole. */
+export const blockDifferences = (before: Block | null, after: Block | null): Difference[] =>
+  differences(before ?? undefined, after ?? undefined)
 
 /** The two values without the keys whose values are equal: what the audit trail keeps. */
 function differingParts(before: unknown, after: unknown): [unknown, unknown] {

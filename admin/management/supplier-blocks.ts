@@ -23,8 +23,8 @@ import {
 import { authorOf, ofAllAccounts } from './access.ts'
 import {
   type BlockRules,
+  blockDifferences,
   changeOf,
-  differences,
   etagOf,
   listFaults,
   maxSuppliers,
@@ -214,7 +214,7 @@ function supplierBlockRoutes(deps: BlockDeps): Route[] {
       const version = (before?.version ?? 0) + (change === undefined ? 0 : 1)
       const supplier = block === null ? null : { ...block, origin: 'api', version }
       return reply.send({
-        ...{ dryRun: true, faults: [], difference: differences(from, block) },
+        ...{ dryRun: true, faults: [], difference: blockDifferences(from, block) },
         supplier,
       })
     }
@@ -377,7 +377,7 @@ function supplierBlockRoutes(deps: BlockDeps): Route[] {
       ...version,
       at: new Date(at).toISOString(),
       supplier: block,
-      difference: differences(versions[index + 1]?.block ?? null, block),
+      difference: blockDifferences(versions[index + 1]?.block ?? null, block),
     }))
   }
 

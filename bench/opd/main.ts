@@ -8,6 +8,7 @@ import { Worker } from 'node:worker_threads'
 import { bench, type Run } from '../harness/bench.ts'
 import type { Values } from '../harness/options.ts'
 import type { Block } from '../harness/report.ts'
+import { drawnMarkets } from './drawn.ts'
 import { type Goal, goals } from './goals.ts'
 import { parts } from './parts.ts'
 import { draw, goalTable, partsTable } from './results.ts'
@@ -26,6 +27,7 @@ const options = {
   bids: { value: 0, help: 'instead of those of each goal' },
   seeds: { value: 0, help: 'instead of those of each goal' },
   first: { value: 1, help: 'the first seed' },
+  drawn: { value: 50, help: 'markets that are drawn at random', least: 1 },
   data: { value: '', help: 'a folder of recorded prices: goals of its own, read by goals.ts' },
 }
 
@@ -119,6 +121,7 @@ await bench({
   sections: {
     // Alone on the machine, before the threads.
     speed: { title: 'Speed', run: speed },
+    drawn: { title: 'Markets drawn at random', run: drawnMarkets },
     markets: { title: 'Goals', run: markets },
     ablation: { title: 'Parts switched off', run: ablation },
   },

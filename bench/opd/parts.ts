@@ -2,11 +2,9 @@
 
 import { Evidence } from '../../opd/learner/control/evidence.ts'
 import { Guards } from '../../opd/learner/control/guards.ts'
-import { Segments } from '../../opd/learner/control/segments.ts'
 import { SupplierState } from '../../opd/learner/control/supplier-state.ts'
 import { Curve } from '../../opd/learner/curve/curve.ts'
 import { PriceDensities } from '../../opd/learner/curve/price-density.ts'
-import { Decider } from '../../opd/learner/decide/decider.ts'
 import { OnlineLearner } from '../../opd/learner/learner.ts'
 import { Form } from '../../opd/learner/refit/form.ts'
 import { NoticeDelays } from '../../opd/learner/train/notice-delays.ts'
@@ -33,13 +31,15 @@ export const parts: Readonly<Record<string, () => () => void>> = {
     }),
   'steps between fits': () => replaced(Curve.prototype, 'train', () => undefined),
   exploration: () => replaced(SupplierState.prototype, 'exploration', () => 0),
-  'theta raised': () => replaced(SupplierState.prototype, 'raising', () => 1),
-  'weights of comparisons': () => replaced(Decider.prototype, 'weigh', () => 1),
+  'bids held': () => {
+    const own = Object.getOwnPropertyDescriptor(SupplierState.prototype, 'heldShare')!
+    Object.defineProperty(SupplierState.prototype, 'heldShare', { ...own, get: () => 0 })
+    return () => Object.defineProperty(SupplierState.prototype, 'heldShare', own)
+  },
   'losses as verified': () =>
     replaced(Evidence.prototype, 'total', function (this: Evidence, of, name) {
-      return of === 'raised' || of === 'holdout' ? 0 : total.call(this, of, name)
+      return of === 'compared' ? 0 : total.call(this, of, name)
     }),
   'delay curve': () => replaced(NoticeDelays.prototype, 'age', () => Number.POSITIVE_INFINITY),
   'shallow start': () => replaced(Guards.prototype, 'lowest', (least) => least),
-  'multipliers of publishers and seats': () => replaced(Segments.prototype, 'boost', () => 1),
 }

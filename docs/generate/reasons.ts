@@ -63,7 +63,8 @@ const responseReasons: Readonly<Record<ResponseReason, string>> = {
   disabled: 'OPD is off for the integration.',
   invalid_config: 'The `opd` block of the integration has faults.',
   malformed: 'The response is not JSON.',
-  too_large: 'The response is longer than `proxy.maxRewriteBytes`.',
+  too_large:
+    'The response is longer than `proxy.maxRewriteBytes`, has more than 1,000 seats or 50,000 bids, or the node has no memory for it.',
   encoding:
     'The content coding is unknown, or the body does not decode, or bytes follow the encoded body.',
   content_type: 'The content type is not JSON.',

@@ -118,7 +118,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
   }
 
   function rewriteInSlices(response: ResponseToRewrite): Iterator<Pause, RewrittenResponse> {
-    const { supplier, body, request, inactiveSeats, seatsOnly = false } = response
+    const { supplier, body, request, inactiveSeats, memory, seatsOnly = false } = response
     const target = bound.get(supplier)
     const { price, onBid } = target === undefined ? noHandlers : handlersOf(target)
     const slices = rewriteBody({
@@ -130,6 +130,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       base: config.base,
       price,
       onBid,
+      memory,
       seatsOnly,
     })
     const next = (): IteratorResult<Pause, RewrittenResponse> => {
@@ -140,6 +141,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
         // An internal error costs the optimisation, never the response. If inactive seats must be removed, the response is
         // unreadable.
         fault('rewrite', error, supplier)
+        slices.return()
         if (target !== undefined) target.stats.faults++
         const unreadable = inactiveSeats.size > 0
         slice = { done: true, value: { ...unmodified(body, 'malformed'), unreadable } }
@@ -151,7 +153,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       }
       return slice
     }
-    return { next }
+    return { next, return: () => slices.return() }
   }
 
   const rate = (currency: string) => rateOf(currency, config.rates, config.base)

@@ -4,16 +4,12 @@
  */
 import {
   type Body,
-  bytes,
+  DocumentIndex,
   escapedKey,
-  found,
-  header,
-  indexDocument,
-  input,
   keyNumber,
+  type Literals,
   recordWords,
-  root,
-  words,
+  type Windows,
 } from './document-index.ts'
 
 /** The fields of a record, which describes one value. The first two, of a member with a known key: its position and number. */
@@ -30,14 +26,13 @@ const FIRST = 6
 
 /**
  * The head of an index: bounds of the bytes that are not ASCII, bounds of the backslashes, whether there is any `\u00`, and the
- * end of the literals in `words`.
+ * end of the literals (opd/json/document-index.ts).
  */
 const HIGH_FROM = 0
 const HIGH_TO = 1
 const SLASH_FROM = 2
 const SLASH_TO = 3
 const ASCII_ESCAPES = 4
-const FOUND_END = 5
 
 const QUOTE = 34
 const BACKSLASH = 92
@@ -78,40 +73,111 @@ export class KeyTable<T> {
   }
 }
 
+/** Bytes of a document that is indexed and read at once: that takes 2 ms at worst. */
+export const shortDocument = 64 * 1024
+
+const shortIndex = new DocumentIndex()
+/** So that one long document does not make the index of short ones long. */
+const wholeIndex = new DocumentIndex()
+
 /**
  * A scanner of the document, at its whole value, valid until the next call. null: not JSON in UTF-8 (RFC 8259), nested
  * deeper than 1,000, or too long.
  */
-export const createScanner = (body: Body): Scanner | null =>
-  indexDocument(body) ? new Scanner(body) : null
+export function createScanner(body: Body): Scanner | null {
+  const index = body.length <= shortDocument ? shortIndex : wholeIndex
+  return index.whole(body) ? new Scanner(body, index) : null
+}
+
+/** An array whose elements are read later. */
+interface List {
+  /** The records of the next element, and after the last one. */
+  next: number
+  last: number
+  /** Reads the element that the cursor is at. */
+  read: () => void
+}
+
+interface Later {
+  /** Those of the element that is being read. */
+  added: List[]
+  /** The one that is read next is the last. */
+  lists: List[]
+}
+
+/** What a reader adds to `steps` for an object that it makes. */
+export const objectSteps = 8
+
+/** Members with known keys that an object may have; those after them count as repeated. Real ones have at most 30. */
+const maxMembers = 1000
+/** Bytes of a string that is decoded, and of a number that is read; a longer string is taken as it was sent. Real ids have at most 200. */
+export const longestText = 16 * 1024
 
 /** A cursor, which is at one value at a time. When a `Read` function is called, the cursor is at its value, and it must leave it there. */
 export class Scanner {
   /** The document as latin1: a character is a byte. */
   readonly text: string
   /** Whether any string may contain an escape of an ASCII character as `\u00XX`. */
-  readonly asciiEscapes = words[header + ASCII_ESCAPES] !== 0
-  private readonly bytes = bytes
-  private readonly words = words
+  readonly asciiEscapes: boolean
+  /** Work that was done: a member or an element counts as one, a long string as one for every 32 bytes. */
+  steps = 0
+  private readonly bytes: Buffer
+  private readonly words: Int32Array
+  /** Address of the document in `bytes`. */
+  private readonly input: number
   /** The record of the value that the cursor is at. */
-  private record = root
+  private record: number
+  /** Arrays that are read later; null: each array is read at once. */
+  private readonly later: Later | null
   /** Bounds of the bytes that are not ASCII, and of the backslashes. */
-  private readonly highFrom = words[header + HIGH_FROM]!
-  private readonly highTo = words[header + HIGH_TO]!
-  private readonly slashFrom = words[header + SLASH_FROM]!
-  private readonly slashTo = words[header + SLASH_TO]!
+  private readonly highFrom: number
+  private readonly highTo: number
+  private readonly slashFrom: number
+  private readonly slashTo: number
+  private readonly index: DocumentIndex
+  private readonly windows: Windows | null
 
-  /** `body` is the document that was indexed last. */
-  constructor(body: Body) {
+  /** `index` is that of `body`. `windows`: it was made in windows, and arrays are read by `readLists`. */
+  constructor(body: Body, index: DocumentIndex, windows: Windows | null = null) {
+    const { words, header } = index
+    this.index = index
+    this.windows = windows
     this.text = typeof body === 'string' ? body : body.toString('latin1')
+    this.asciiEscapes = words[header + ASCII_ESCAPES] !== 0
+    this.bytes = index.bytes
+    this.words = words
+    this.input = index.input
+    this.record = index.root
+    this.later = windows === null ? null : { added: [], lists: [] }
+    this.highFrom = words[header + HIGH_FROM]!
+    this.highTo = words[header + HIGH_TO]!
+    this.slashFrom = words[header + SLASH_FROM]!
+    this.slashTo = words[header + SLASH_TO]!
   }
 
-  /** Appends the position and the number of each literal, in ascending order. */
-  literals(positions: number[], numbers: number[]): void {
-    const end = words[header + FOUND_END]!
-    for (let at = found; at < end; at += 2) {
-      positions.push(words[at]!)
-      numbers.push(words[at + 1]!)
+  literals(): Literals {
+    if (this.windows !== null) return this.windows.literals
+    const literals = { positions: [], numbers: [] }
+    this.index.addLiterals(literals)
+    return literals
+  }
+
+  /** Reads elements of the arrays that were left for later, until `steps` more are done. True: all are read. */
+  readLists(steps: number): boolean {
+    const { later, words } = this
+    if (later === null) return true
+    const { added, lists } = later
+    const end = this.steps + steps
+    for (;;) {
+      while (added.length > 0) lists.push(added.pop()!)
+      const list = lists.at(-1)
+      if (list === undefined) return true
+      if (this.steps >= end) return false
+      this.record = list.next
+      list.next = words[list.next + NEXT]!
+      if (list.next >= list.last) lists.pop()
+      this.steps++
+      list.read()
     }
   }
 
@@ -153,7 +219,7 @@ export class Scanner {
 
   /** The first byte of the value. */
   private get code(): number {
-    return this.bytes[input + this.words[this.record + START]!]!
+    return this.bytes[this.input + this.words[this.record + START]!]!
   }
 
   /** Reads the values of the table's keys into `into`. A value that is not an object has none. */
@@ -161,7 +227,12 @@ export class Scanner {
     const { words, record } = this
     const { byNumber, reads } = table
     let seen = 0
+    let count = 0
     for (let at = words[record + FIRST]!; at !== 0; at = words[at + SIBLING]!) {
+      if (++count > maxMembers) {
+        for (const each of table.keys) table.repeated?.(into, each)
+        break
+      }
       const key = words[at + KEY]!
       const member = key === escapedKey ? this.escapedMember(table, at) : byNumber[key]!
       if (member === -1) continue
@@ -171,10 +242,11 @@ export class Scanner {
       reads[member]!(this, into)
     }
     this.record = record
+    this.steps += count
   }
 
   private escapedMember<T>({ keys }: KeyTable<T>, record: number): number {
-    const { bytes, words } = this
+    const { bytes, words, input } = this
     const start = words[record + KEY_START]!
     let end = start + 1
     while (bytes[input + end] !== QUOTE) end += bytes[input + end] === BACKSLASH ? 2 : 1
@@ -184,8 +256,13 @@ export class Scanner {
   /** Reads the elements of an array into `into`. A value that is not an array has none. */
   array<T>(element: Read<T>, into: T): void {
     if (!this.isArray) return
-    const { words, record } = this
+    const { words, record, later } = this
     const last = words[record + NEXT]!
+    if (later !== null) {
+      const next = record + recordWords
+      if (next < last) later.added.push({ next, last, read: () => element(this, into) })
+      return
+    }
     for (let at = record + recordWords; at < last; at = words[at + NEXT]!) {
       this.record = at
       element(this, into)
@@ -212,7 +289,7 @@ export class Scanner {
   }
 
   private number(start: number, end: number): number {
-    const { bytes } = this
+    const { bytes, input } = this
     let value = 0
     // Most numbers have few digits: faster than a slice and Number().
     if (end - start < 10)
@@ -222,6 +299,8 @@ export class Scanner {
         if (code < ZERO || code > NINE) break
         value = value * 10 + code - ZERO
       }
+    // Infinite floors and durations are the safe ones.
+    if (end - start > longestText) return Number.POSITIVE_INFINITY
     return Number(this.text.slice(start, end))
   }
 
@@ -229,16 +308,18 @@ export class Scanner {
   private decoded(start: number, end: number): string {
     const isOdd =
       (start < this.highTo && end > this.highFrom) || (start < this.slashTo && end > this.slashFrom)
-    if (isOdd && !this.isPlain(start + 1, end - 1))
-      return JSON.parse(this.bytes.toString('utf8', input + start, input + end)) as string
+    const { bytes, input } = this
+    if (end - start > longestText) this.steps += (end - start) >> 5
+    else if (isOdd && !this.isPlain(start + 1, end - 1))
+      return JSON.parse(bytes.toString('utf8', input + start, input + end)) as string
     // A short slice is a copy.
     if (end - start < 15) return this.text.slice(start + 1, end - 1)
-    return this.bytes.toString('latin1', input + start + 1, input + end - 1)
+    return bytes.toString('latin1', input + start + 1, input + end - 1)
   }
 
   /** Whether a string is its own bytes: ASCII without escapes. */
   private isPlain(start: number, end: number): boolean {
-    const { bytes } = this
+    const { bytes, input } = this
     for (let at = input + start; at < input + end; at++)
       if (bytes[at]! > 126 || bytes[at] === BACKSLASH) return false
     return true

@@ -14,8 +14,8 @@ import { keyAt } from './curve/priors.ts'
 import { featureBytes, hashAt, moneyAt, supplierKey } from './features.ts'
 
 const version = 3
-/** `raised`: treated, with a raised theta. */
-const arms = ['holdout', 'explored', 'treated', 'raised'] as const
+/** `held`: treated, at its own price by chance although a lower one was best. */
+const arms = ['holdout', 'explored', 'treated', 'held'] as const
 const secondFlag = 0x08
 const marginFlag = 0x04
 
@@ -34,9 +34,9 @@ export class OwnDecision implements Decision {
   lambda?: number
   guard?: Guard
   density?: number
-  /** Whether theta is raised in this auction. */
-  raised = false
-  /** Its weight in the measurement of what lower prices lose. */
+  /** The bid keeps its own price by chance, although a lower one was best. */
+  held = false
+  /** Share of its wins that the best price is expected to lose: its weight in the measurement of that loss. */
   weight = 0
   readonly inBa: number
   readonly second: boolean
@@ -64,8 +64,8 @@ export class Exposure {
   publisher = 0
   seat = 0
   arm: Decision['arm'] = 'treated'
-  /** Theta was raised in its auction. */
-  raised = false
+  /** It kept its own price by chance, although a lower one was best. */
+  held = false
   /** `BidRequest.at` was 2. */
   second = false
   inBa = 0
@@ -75,7 +75,7 @@ export class Exposure {
   lnF = 0
   winIn = 0
   winOut = 0
-  /** Its weight in the measurement of what lower prices lose. It does not depend on whether theta was raised. */
+  /** Its weight in the measurement of what lower prices lose: the expected loss at the best price. */
   weight = 0
   /** Milliseconds since the epoch. */
   at = 0
@@ -107,25 +107,14 @@ function floatAt(bytes: Uint8Array, at: number): number {
 export const shareStep = 1 / 0xfff
 const shareOf = (value: number) => Math.round((value > 0 ? (value < 1 ? value : 1) : 0) * 0xfff)
 
-/** Weights in 255 steps of 3 %, from 1 / 500 to 4. */
-const weightStep = 33
-const weights = Float64Array.from(
-  { length: 256 },
-  (_each, code) => 4 * Math.exp((code - 255) / weightStep),
-)
-function codeOf(weight: number): number {
-  const code = weight > 0 ? Math.round(255 + weightStep * Math.log(weight / 4)) : 0
-  return code < 0 ? 0 : code > 255 ? 255 : code
-}
-
 /** Completes the bytes of a decision that was sent at the price `sent`, at `now` milliseconds since the epoch. */
 export function writeExposure(decision: OwnDecision, sent: number, now: number): void {
-  const { bytes, arm, raised, second, mode } = decision
+  const { bytes, arm, held, second, mode } = decision
   bytes[0] =
     (version << 4) |
     (second ? secondFlag : 0) |
     (mode === 'margin' ? marginFlag : 0) |
-    arms.indexOf(arm === 'treated' && raised ? 'raised' : arm)
+    arms.indexOf(arm === 'treated' && held && sent >= decision.inBa ? 'held' : arm)
   writeTicket(bytes, 0)
   const at = Math.floor(now)
   const high = Math.floor(at / 2 ** 32)
@@ -138,7 +127,7 @@ export function writeExposure(decision: OwnDecision, sent: number, now: number):
   bytes[moneyAt + 8] = winIn >>> 4
   bytes[moneyAt + 9] = (winIn << 4) | (winOut >>> 8)
   bytes[moneyAt + 10] = winOut
-  bytes[moneyAt + 11] = codeOf(decision.weight)
+  bytes[moneyAt + 11] = Math.round(0xff * decision.weight)
 }
 
 export const writeTicket = (bytes: Uint8Array, ticket: number): void => writeWord(bytes, 1, ticket)
@@ -158,8 +147,8 @@ export function readExposure(bytes: Uint8Array, into: Exposure): boolean {
   into.supplier = supplierKey(hashAt(bytes, keyAt.supplier), (bytes[0]! & marginFlag) !== 0)
   into.publisher = hashAt(bytes, keyAt.publisher)
   into.seat = hashAt(bytes, keyAt.dsp)
-  into.raised = arm === 'raised'
-  into.arm = arm === 'raised' ? 'treated' : arm
+  into.held = arm === 'held'
+  into.arm = arm === 'held' ? 'treated' : arm
   into.second = (bytes[0]! & secondFlag) !== 0
   into.inBa = inBa
   into.sent = sent
@@ -168,7 +157,7 @@ export function readExposure(bytes: Uint8Array, into: Exposure): boolean {
   const middle = bytes[moneyAt + 9]!
   into.winIn = ((bytes[moneyAt + 8]! << 4) | (middle >>> 4)) * shareStep
   into.winOut = (((middle & 0x0f) << 8) | bytes[moneyAt + 10]!) * shareStep
-  into.weight = weights[bytes[moneyAt + 11]!]!
+  into.weight = bytes[moneyAt + 11]! / 0xff
   into.at = timeIn(bytes)
   return true
 }

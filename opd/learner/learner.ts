@@ -223,13 +223,11 @@ export class OnlineLearner implements NodeLearner {
   }
 
   private restore(snapshot: Uint8Array, carries: boolean): void {
-    const { weights, fitted, state, deltaSums, exposures, received, rows } = readSnapshot(snapshot)
-    this.replace(weights, fitted)
-    this.trainer.rows.restore(rows)
-    this.trainer.delays.restore(state.delays)
-    this.suppliers.restore(state.controls)
-    this.deltaSums = deltaSums
-    this.trainer.restore(state, received, carries ? exposures : null)
+    const read = readSnapshot(snapshot)
+    this.replace(read.weights, read.fitted)
+    this.suppliers.restore(read.state.controls)
+    this.deltaSums = read.deltaSums
+    this.trainer.restore(read, carries)
   }
 
   private replace(weights: Float32Array, fitted: Uint8Array): void {

@@ -5,8 +5,10 @@
  *   delta    rows     records of suppliers
  *   curve    weights  length of the fit  last fit  sums of deltas
  *                     4                  n         rest
- *   snapshot weights  lengths  state, JSON  exposures  weights  rows of other nodes  last fit  settled rows  outcomes  least
- *                     20       n            51 x n     n        n                    n         51 x n        n         4 x n
+ *   snapshot weights  lengths  state, JSON  exposures  weights  rows of other nodes  last fit  settled rows  outcomes  least  delays  pending
+ *                     28       n            51 x n     n        n                    n         51 x n        n         4 x n  n       n
+ *
+ * `pending`: the whole state of the pending exposures, if it has at most `sampled` slots; otherwise `exposures` is a sample.
  */
 
 import { drained } from '../base/slices.ts'
@@ -34,7 +36,7 @@ export class SnapshotError extends Error {
   }
 }
 
-const [deltaMagic, curveMagic, snapshotMagic] = [0x62774438, 0x62774332, 0x62775336]
+const [deltaMagic, curveMagic, snapshotMagic] = [0x62774439, 0x62774333, 0x62775337]
 
 /** Pieces, made in slices of a millisecond or two. */
 type Pieces = Generator<undefined, Uint8Array[]>
@@ -131,9 +133,12 @@ const suppliersAtOnce = 50
 interface State {
   /** Milliseconds. */
   now: number
-  wins: number
+  silence: number[]
+  /** Rows and time of the last refit. */
+  refitted: number[]
   settled: number
-  delays: number[]
+  /** Wins that came before their exposure, by name: the lowest winning price. */
+  early: [number, number][]
   /** Sums of deltas in base64. */
   told: string
   controls: Saved
@@ -152,14 +157,19 @@ function* snapshotTail(trainer: Trainer, suppliers: SupplierStates, take: () => 
   const { now, silence, delays, pending, received, rows } = trainer
   const waiting = received.rows.saved()
   const told = deltaSums.bytes.toString('base64')
-  const state = { now, wins: silence.wins, settled: rows.settled, delays, told }
+  const { settled, early } = rows.saved()
+  const refitted = trainer.refitted
+  const state = { now, silence: silence.saved(), refitted, settled, early, told }
+  const counts = bytesOf(delays.saved())
   const text = yield* stateText(JSON.stringify(state), suppliers)
   yield
-  const { bytes, weights } = yield* pending.sample(sampled)
+  const whole = (yield* pending.saving(sampled)) ?? []
+  const { bytes, weights } = yield* pending.sample(whole.length > 0 ? 0 : sampled)
   yield
   const { features, outcome, least } = yield* rows.copying()
-  const lengths = lengthsOf([text, weights, waiting, fitted, outcome])
-  return [lengths, text, bytes, weights, waiting, fitted, features, outcome, bytesOf(least)]
+  const lengths = lengthsOf([text, weights, waiting, fitted, outcome, counts, joined(whole)])
+  const settledRows = [features, outcome, bytesOf(least)]
+  return [lengths, text, bytes, weights, waiting, fitted, ...settledRows, counts, ...whole]
 }
 
 function* stateText(state: string, suppliers: SupplierStates): Generator<undefined, Buffer> {
@@ -175,9 +185,12 @@ function* stateText(state: string, suppliers: SupplierStates): Generator<undefin
   return Buffer.from(texts.join(''))
 }
 
-interface Snapshot extends ReadCurve {
+export interface Snapshot extends ReadCurve {
   state: State
+  /** A sample, if `pending` is empty. */
   exposures: { bytes: Uint8Array; weight: number }[]
+  delays: Float64Array
+  pending: Uint8Array
   /** Whole rows. */
   received: Uint8Array
   rows: RowArrays
@@ -201,8 +214,9 @@ export function readSnapshot(bytes: Uint8Array): Snapshot {
   if (read === null) throw new SnapshotError('a snapshot is damaged')
   const { weights, tail } = read
   const view = viewOf(tail)
-  const [text, count, received, fitted, rows] = [0, 4, 8, 12, 16].map((at) => view.getUint32(at))
-  const take = reader(tail, 20)
+  const lengths = Array.from({ length: 7 }, (_each, n) => view.getUint32(4 * n))
+  const [text, count, received, fitted, rows, delays, pending] = lengths
+  const take = reader(tail, 28)
   const state = JSON.parse(Buffer.from(take(text!)).toString()) as State
   const features = take(count! * featureBytes)
   const exposures = Array.from(take(count!), (weight, n) => ({
@@ -221,5 +235,7 @@ export function readSnapshot(bytes: Uint8Array): Snapshot {
       outcome: take(rows!),
       least: new Float32Array(take(4 * rows!).buffer),
     },
+    delays: new Float64Array(take(delays!).buffer),
+    pending: take(pending!),
   }
 }

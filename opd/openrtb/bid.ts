@@ -9,8 +9,12 @@ export class BidTerms {
   dur: unknown = undefined
   width: unknown = undefined
   height: unknown = undefined
+  /** At most `maxDomains`; `moreDomains`: there are others. */
   adomain: string[] | null = null
+  moreDomains = false
 }
+
+const maxDomains = 1000
 
 export interface Bid extends BidTerms {
   readonly bidId: string
@@ -23,7 +27,7 @@ export interface Bid extends BidTerms {
   readonly ambiguous: boolean
 }
 
-type LeafField = Exclude<keyof BidTerms, 'adomain'>
+type LeafField = Exclude<keyof BidTerms, 'adomain' | 'moreDomains'>
 
 const leafField =
   (field: LeafField): Read<BidTerms> =>
@@ -35,7 +39,8 @@ const readDomain: Read<BidTerms> = (scan, bid) => {
   const value = scan.leaf()
   if (typeof value !== 'string') return
   if (bid.adomain === null) bid.adomain = [value]
-  else bid.adomain.push(value)
+  else if (bid.adomain.length < maxDomains) bid.adomain.push(value)
+  else bid.moreDomains = true
 }
 
 export const bidMembers: Readonly<Record<string, Read<BidTerms>>> = {

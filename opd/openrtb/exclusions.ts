@@ -20,14 +20,15 @@ function exclusions({ exclude, deals: permitsDeals }: OpdConfig): Excludes {
   const hasDomain = ({ domains: names, host }: RequestFacts) =>
     names.some((name) => domains.has(name)) || (host !== undefined && domains.has(host))
 
-  return ({ dealid, seatName, adomain }, request, isDeal) =>
+  return ({ dealid, seatName, adomain, moreDomains }, request, isDeal) =>
     (!permitsDeals && isDeal) ||
     (typeof dealid === 'string' && deals.has(dealid)) ||
     (seatName !== null && seats.has(seatName)) ||
     (request.publisher !== undefined && publishers.has(request.publisher)) ||
     (domains.size > 0 && hasDomain(request)) ||
     request.apps.some((name) => apps.has(name)) ||
-    (adomain?.some((name) => adomains.has(name.toLowerCase())) ?? false)
+    (adomain?.some((name) => adomains.has(name.toLowerCase())) ?? false) ||
+    (moreDomains && adomains.size > 0)
 }
 
 const made = new WeakMap<OpdConfig, Excludes>()

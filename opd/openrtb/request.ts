@@ -1,5 +1,12 @@
 /** Reads the bid request, once for each response with a macro. */
-import { type Body, createScanner, KeyTable, type Read } from '../json/scanner.ts'
+import {
+  type Body,
+  createScanner,
+  KeyTable,
+  objectSteps,
+  type Read,
+  type Scanner,
+} from '../json/scanner.ts'
 import { shortId } from '../shared/short-id.ts'
 import {
   type Banner,
@@ -40,6 +47,7 @@ const dealKeys = new KeyTable<DealFacts>(
 )
 
 const readDeal: Read<ImpFacts> = (scan, imp) => {
+  scan.steps += objectSteps
   const deal = new DealFacts(imp)
   scan.object(dealKeys, deal)
   if (deal.id === '') return
@@ -112,6 +120,7 @@ const impKeys = new KeyTable<ImpFacts>(
 )
 
 const readImp: Read<RequestFacts> = (scan, request) => {
+  scan.steps += objectSteps
   const imp = new ImpFacts()
   scan.object(impKeys, imp)
   if (imp.id === undefined) return
@@ -194,7 +203,12 @@ export const requestKeys = new KeyTable<RequestFacts>(requestMembers, repeatedMe
 /** null: not UTF-8, not JSON, nested deeper than 1,000 levels, or not an object. */
 export function readRequest(body: Body): RequestFacts | null {
   const scan = createScanner(body)
-  if (scan === null || !scan.isObject) return null
+  return scan === null ? null : readRequestFacts(scan)
+}
+
+/** The same of an indexed request. The scanner of a long document leaves imps and deals to `readLists`. */
+export function readRequestFacts(scan: Scanner): RequestFacts | null {
+  if (!scan.isObject) return null
   const facts = new RequestFacts()
   scan.object(requestKeys, facts)
   return facts

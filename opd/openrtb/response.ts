@@ -1,10 +1,17 @@
 /** Reads a BidResponse: byte ranges of its bids, and the values that eligibility depends on. Nothing else is copied. */
-import { detach, KeyTable, type Read, type Scanner } from '../json/scanner.ts'
+import {
+  detach,
+  KeyTable,
+  longestText,
+  objectSteps,
+  type Read,
+  type Scanner,
+} from '../json/scanner.ts'
 import { type Bid, BidTerms, bidMembers } from './bid.ts'
 import { currencyOf } from './readers.ts'
 
 /** A range of bytes; `end` is exclusive. */
-interface Span {
+export interface Span {
   start: number
   end: number
 }
@@ -19,8 +26,8 @@ export interface MacroSpan extends Span {
 export interface MacroFinder {
   /** A string of the body. It is called with the strings in their order in the body. */
   span(start: number, end: number): MacroSpan
-  /** Whether the string contains `svc_opd=${SVC_OPD_CONTEXT}`. */
-  hasContext(span: MacroSpan): boolean
+  /** Whether the string contains `svc_opd=${SVC_OPD_CONTEXT}`. null: it is long and has escapes, and is searched later. */
+  hasContext(span: MacroSpan): boolean | null
 }
 
 /** One bid. A macro field is null if it is not a string (`adm` may be an object), or if no bid is priced. */
@@ -35,6 +42,8 @@ export class BidSpans extends BidTerms implements Bid {
   bidId = ''
   /** `svc_opd=${SVC_OPD_CONTEXT}` is in `adm`, `nurl` or `burl` (SERVICE 4.8 rule 1). */
   hasMacro = false
+  /** Strings that are searched for it later, because they are long and have escapes. */
+  unsearched: MacroSpan[] | null = null
   /** A key that eligibility depends on is repeated in the bid. */
   hasRepeatedKey = false
   readonly seat: SeatSpans
@@ -94,14 +103,19 @@ export class ResponseSpans {
   isOpenRtb3 = false
   repeatedCur = false
   repeatedSeatbid = false
-  /** Number of bids. Beyond `maxBids` no bid is read. */
+  /** Number of bids, of any type. Beyond `maxBids` no bid is read, and beyond `maxSeats` no seat. */
   bids = 0
+  seatCount = 0
   readonly macros: MacroFinder | null
 
   /** Without `macros`, `hasMacro` of every bid is false. */
   constructor(isObject: boolean, macros: MacroFinder | null) {
     this.isWellFormed = isObject
     this.macros = macros
+  }
+
+  get tooLarge(): boolean {
+    return this.seatCount > maxSeats || this.bids > maxBids
   }
 }
 
@@ -115,7 +129,11 @@ const macroField =
     if (macros === null || !scan.isString) return
     const span = macros.span(scan.start, scan.end)
     bid[field] = span
-    if (decides && !bid.hasMacro && macros.hasContext(span)) bid.hasMacro = true
+    if (!decides || bid.hasMacro) return
+    const hasContext = macros.hasContext(span)
+    if (hasContext !== null) bid.hasMacro = hasContext
+    else if (bid.unsearched === null) bid.unsearched = [span]
+    else bid.unsearched.push(span)
   }
 
 const bidKeys = new KeyTable<BidSpans>(
@@ -127,7 +145,7 @@ const bidKeys = new KeyTable<BidSpans>(
       else if (typeof value === 'number') bid.bidId = detach(scan.source)
     },
     price: (scan, bid) => {
-      if (!scan.isNumber) return
+      if (!scan.isNumber || scan.end - scan.start > longestText) return
       bid.price = { start: scan.start, end: scan.end }
       bid.priceText = detach(scan.source)
     },
@@ -142,13 +160,16 @@ const bidKeys = new KeyTable<BidSpans>(
   },
 )
 
-/** A bid takes 250 bytes of memory here, and 1.4 million bids fit into a response of 4 MiB. Real responses have at most 200. */
+/** A bid takes 400 bytes of memory here, and 1.4 million bids fit into a response of 4 MiB. Real responses have at most 200. */
 const maxBids = 50_000
+/** CONTRACT 3. */
+const maxSeats = 1000
 
 const readBid: Read<SeatSpans> = (scan, seat) => {
   seat.hasBids = true
   if (++seat.response.bids > maxBids || !scan.isObject) return
   const bid = new BidSpans(seat)
+  scan.steps += objectSteps
   seat.bids.push(bid)
   scan.object(bidKeys, bid)
 }
@@ -172,6 +193,8 @@ const seatKeys = new KeyTable<SeatSpans>(
 )
 
 const readSeat: Read<ResponseSpans> = (scan, response) => {
+  if (++response.seatCount > maxSeats) return
+  scan.steps += objectSteps
   const seat = new SeatSpans(response, scan.start, scan.end)
   response.seats.push(seat)
   scan.object(seatKeys, seat)
@@ -197,12 +220,12 @@ const responseKeys = new KeyTable<ResponseSpans>(
   },
 )
 
-/** A response that is not an object has no bids. */
-export function readBidResponse(
-  scan: Scanner,
-  macros: MacroFinder | null,
-): ResponseSpans | 'too_large' {
+/**
+ * A response that is not an object has no bids. The scanner of a long document leaves its seats and bids to `readLists`; the
+ * result is right after that, unless it is `tooLarge`.
+ */
+export function readBidResponse(scan: Scanner, macros: MacroFinder | null): ResponseSpans {
   const response = new ResponseSpans(scan.isObject, macros)
   scan.object(responseKeys, response)
-  return response.bids > maxBids ? 'too_large' : response
+  return response
 }

@@ -1,11 +1,10 @@
 /** Replaces byte ranges of a body. All other bytes are copied unchanged. */
 
-/** Replacements of ranges that do not overlap. Columns instead of objects: a response of 200 bids has 2,000. */
+/** Replacements of ranges that do not overlap, in ascending order. Columns instead of objects: a response of 200 bids has 2,000. */
 export class Splices {
   private readonly starts: number[] = []
   private readonly ends: number[] = []
   private readonly texts: string[] = []
-  private isSorted = true
   /** Bytes by which the body grows. */
   growth = 0
 
@@ -13,10 +12,11 @@ export class Splices {
     return this.starts.length
   }
 
-  /** Replaces the bytes from `start` up to, but not including, `end`. `text` is ASCII. */
+  /** Replaces the bytes from `start` up to, but not including, `end`. `text` is ASCII. Throws if the range is before the last one. */
   add(start: number, end: number, text: string): void {
     const { starts, ends, texts } = this
-    if (starts.length > 0 && start < starts[starts.length - 1]!) this.isSorted = false
+    if (starts.length > 0 && start < ends[ends.length - 1]!)
+      throw new RangeError('replacements are not in order')
     starts.push(start)
     ends.push(end)
     texts.push(text)
@@ -26,20 +26,66 @@ export class Splices {
   /** The body, given as latin1 text, with its replacements. */
   applyTo(body: string): string {
     const { starts, ends, texts } = this
-    const order = this.isSorted ? null : this.order()
     let out = ''
     let read = 0
     for (let n = 0; n < starts.length; n++) {
-      const at = order === null ? n : order[n]!
-      out += body.slice(read, starts[at])
-      out += texts[at]
-      read = ends[at]!
+      out += body.slice(read, starts[n])
+      out += texts[n]
+      read = ends[n]!
     }
     return out + body.slice(read)
   }
 
-  private order(): number[] {
-    const { starts } = this
-    return Array.from(starts.keys()).sort((one, other) => starts[one]! - starts[other]!)
+  /** The same for a long body, in slices. */
+  slicesOf(body: Buffer): SplicedBody {
+    return new SplicedBody(body, this.starts, this.ends, this.texts, this.growth)
+  }
+}
+
+/** Replacements, and bytes, that are copied in one slice. */
+const splicesPerSlice = 2000
+const bytesPerSlice = 1024 * 1024
+
+export class SplicedBody {
+  readonly bytes: Buffer
+  private readonly body: Buffer
+  private readonly starts: readonly number[]
+  private readonly ends: readonly number[]
+  private readonly texts: readonly string[]
+  private next = 0
+  private read = 0
+  private written = 0
+
+  constructor(
+    body: Buffer,
+    starts: readonly number[],
+    ends: readonly number[],
+    texts: readonly string[],
+    growth: number,
+  ) {
+    this.body = body
+    this.starts = starts
+    this.ends = ends
+    this.texts = texts
+    this.bytes = Buffer.allocUnsafeSlow(body.length + growth)
+  }
+
+  /** Copies the next slice. True: `bytes` is complete. */
+  copy(): boolean {
+    const { starts, ends, texts, body } = this
+    const until = this.written + bytesPerSlice
+    for (const last = this.next + splicesPerSlice; this.next < last; ) {
+      const isEnd = this.next === starts.length
+      const to = isEnd ? body.length : starts[this.next]!
+      const part = Math.min(to, this.read + until - this.written)
+      this.written += body.copy(this.bytes, this.written, this.read, part)
+      this.read = part
+      if (part < to || this.written >= until) return false
+      if (isEnd) return true
+      this.written += this.bytes.write(texts[this.next]!, this.written, 'latin1')
+      this.read = ends[this.next]!
+      this.next++
+    }
+    return false
   }
 }

@@ -46,10 +46,11 @@ export class LoopLag {
   }
 }
 
-/** Requests in flight, and bytes of their bodies in memory, for all suppliers. */
+/** Requests in flight, and bytes of their bodies in memory, for all suppliers. `kept`: those of the index of long documents. */
 export interface Budget {
   inFlight: number
   bytes: number
+  kept: number
 }
 
 /** The state and limits of the node that decide whether it accepts one more request. */

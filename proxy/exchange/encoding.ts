@@ -83,9 +83,13 @@ const codecs = {
   ),
 }
 
-export type Decoded =
-  | { ok: true; body: Buffer; encoding: Encoding }
-  | { ok: false; reason: 'too_large' | 'encoding' }
+export interface DecodedBody {
+  ok: true
+  body: Buffer
+  encoding: Encoding
+}
+
+export type Decoded = DecodedBody | { ok: false; reason: 'too_large' | 'encoding' }
 
 const tooLarge = { ok: false, reason: 'too_large' } as const
 const undecodable = { ok: false, reason: 'encoding' } as const

@@ -20,6 +20,7 @@ import type { Body, Inbound, ResponseHead, ResponseSink, SendFailure } from '../
 import { framing } from '../wire/headers.ts'
 import { BodyBuffer } from './body-buffer.ts'
 import { Deadline } from './deadline.ts'
+import { responseShare } from './long-responses.ts'
 import { priceSoon } from './pricing-batch.ts'
 import { type NoBid, type ResponseBody, replyNoBid, replyWhole, towards } from './reply.ts'
 import { RequestBody } from './request-body.ts'
@@ -181,7 +182,8 @@ export class Exchange implements Candidate, ResponseSink {
       return false
     }
     this.buffer.add(chunk)
-    if (this.buffer.length > this.context.limits.maxRewriteBytes || this.memoryFull)
+    const { budget, limits } = this.context
+    if (this.buffer.length > limits.maxRewriteBytes || budget.bytes > responseShare(limits))
       return this.streamInstead(resume)
     return true
   }
@@ -209,8 +211,8 @@ export class Exchange implements Candidate, ResponseSink {
 
   whole(body: Buffer, now: number): void {
     const { budget, limits } = this.context
-    const { maxRewriteBytes, maxHeldBytes } = limits
-    const fits = body.length <= maxRewriteBytes && budget.bytes + body.length <= maxHeldBytes
+    const fits =
+      body.length <= limits.maxRewriteBytes && budget.bytes + body.length <= responseShare(limits)
     // A response that is not processed is copied: a slow caller may take it after this call.
     if (!fits || !this.processed || this.stage !== 'buffering') {
       this.data(Buffer.from(body), () => {})

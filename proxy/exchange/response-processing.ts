@@ -1,14 +1,23 @@
 /** The phase `price`: whether OPD may read a response, and what is done with it: decode, rewrite, encode again (CONTRACT 4). */
 
+import { shortDocument } from '../../opd/json/scanner.ts'
 import type { HeadReason } from '../../opd/shared/reasons.ts'
 import type { Engine, Pause, RequestSource, RewrittenResponse } from '../../opd/types.ts'
 import type { Admission } from '../admission/overload.ts'
 import type { Supplier } from '../supplier.ts'
 import type { ResponseHead } from '../types.ts'
 import { header } from '../wire/headers.ts'
-import { type BodyBuffer, withReservation } from './body-buffer.ts'
-import { type Decoded, decodeLater, decodeNow, type Encoding, encode } from './encoding.ts'
+import type { BodyBuffer } from './body-buffer.ts'
+import {
+  type Decoded,
+  type DecodedBody,
+  decodeLater,
+  decodeNow,
+  type Encoding,
+  encode,
+} from './encoding.ts'
 import type { KeptGzip } from './kept-gzip.ts'
+import { type LongResponses, ResponseMemory, responseShare } from './long-responses.ts'
 import type { ResponseBody } from './reply.ts'
 
 export type ProcessingResult = ResponseBody | { kind: 'no_bid'; reason: 'unreadable' | 'inactive' }
@@ -31,6 +40,7 @@ export interface ProcessingContext extends Pick<Admission, 'budget'> {
   engine: Engine
   limits: Admission['limits'] & { maxRewriteBytes: number }
   recompress: 'same' | 'identity'
+  long: LongResponses
   /** null: each message gets a zlib object of its own. */
   gzip: KeptGzip | null
 }
@@ -87,17 +97,51 @@ export function processResponse(
   context: ProcessingContext,
 ): ProcessingResult | Promise<ProcessingResult> {
   const { head, body } = response
-  const { maxRewriteBytes, maxHeldBytes } = context.limits
-  const decoded = decodeNow(head.fields, body, maxRewriteBytes, context.gzip)
-  if (decoded !== null) return rewrite(response, context, decoded)
+  const decoded = decodeNow(head.fields, body, context.limits.maxRewriteBytes, context.gzip)
+  if (decoded?.ok === false) return undecoded(response, context, decoded.reason)
+  if (decoded !== null && decoded.body.length <= shortDocument)
+    return rewriteShort(response, context, decoded)
   keep(response)
-  const later = withReservation(context.budget, maxRewriteBytes, maxHeldBytes, () =>
-    decodeLater(head.fields, response.body, maxRewriteBytes),
-  )
-  if (later === null) return undecoded(response, context, 'too_large')
-  return later.then((late) =>
-    response.isDone() ? asReceived(response) : rewrite(response, context, late),
-  )
+  const turn = context.long.enter(response.supplier.id)
+  if (turn === 'full') return undecoded(response, context, 'too_large')
+  return processLong(response, context, decoded, turn).finally(() => context.long.leave())
+}
+
+/** Decodes and rewrites a long response. `decoded` null: it is not decoded yet. */
+async function processLong(
+  response: BufferedResponse,
+  context: ProcessingContext,
+  decoded: DecodedBody | null,
+  turn: Promise<void> | null,
+): Promise<ProcessingResult> {
+  const memory = new ResponseMemory(context.budget, context.limits)
+  try {
+    // The bytes as received, too: the exchange may end before the work.
+    const isDecoded = decoded !== null && decoded.body !== response.body
+    const fits = memory.reserve(response.body.length + (isDecoded ? decoded.body.length : 0))
+    await turn
+    if (response.isDone()) return asReceived(response)
+    if (!fits) return undecoded(response, context, 'too_large')
+    const body = decoded ?? (await decodeLong(response, context, memory))
+    if (!body.ok) return undecoded(response, context, body.reason)
+    const slices = startRewrite(response, context, body, memory)
+    const result = await remainingSlices(slices, undefined, response.isDone)
+    if (result === null) return asReceived(response)
+    return await rewritten(response, context, body, result, memory)
+  } finally {
+    memory.release()
+  }
+}
+
+async function decodeLong(
+  { head, body }: BufferedResponse,
+  { limits: { maxRewriteBytes } }: ProcessingContext,
+  memory: ResponseMemory,
+): Promise<Decoded> {
+  if (!memory.reserve(maxRewriteBytes)) return { ok: false, reason: 'too_large' }
+  const decoded = await decodeLater(head.fields, body, maxRewriteBytes)
+  memory.free(maxRewriteBytes - (decoded.ok ? decoded.body.length : 0))
+  return decoded
 }
 
 /** The bytes are copied if they are needed after this call. */
@@ -123,33 +167,43 @@ function undecoded(
   return asReceived(response)
 }
 
-function rewrite(
+function rewriteShort(
   response: BufferedResponse,
   context: ProcessingContext,
-  decoded: Decoded,
+  decoded: DecodedBody,
 ): ProcessingResult | Promise<ProcessingResult> {
-  if (!decoded.ok) return undecoded(response, context, decoded.reason)
-  const { supplier, head, request } = response
-  const { body, encoding } = decoded
-  const { maxHeldBytes } = context.limits
-  if (body !== response.body && !response.buffer.reserve(body.length, maxHeldBytes))
+  const isDecoded = decoded.body !== response.body
+  if (isDecoded && !response.buffer.reserve(decoded.body.length, responseShare(context.limits)))
     return undecoded(response, context, 'too_large')
-  const slices = context.engine.rewriteInSlices({
+  const memory = new ResponseMemory(context.budget, context.limits)
+  const slices = startRewrite(response, context, decoded, memory)
+  const first = slices.next()
+  if (first.done) return rewritten(response, context, decoded, first.value, memory)
+  keep(response)
+  return remainingSlices(slices, first.value, response.isDone)
+    .then((late) =>
+      late === null ? asReceived(response) : rewritten(response, context, decoded, late, memory),
+    )
+    .finally(() => memory.release())
+}
+
+function startRewrite(
+  { supplier, head, request }: BufferedResponse,
+  { engine }: ProcessingContext,
+  { body }: DecodedBody,
+  memory: ResponseMemory,
+): Iterator<Pause, RewrittenResponse> {
+  return engine.rewriteInSlices({
     supplier: supplier.id,
     body,
     request,
     inactiveSeats: supplier.inactiveSeats,
+    memory,
     seatsOnly: head.status !== 200 || ineligibleReason(head.fields) !== null,
   })
-  const first = slices.next()
-  if (first.done) return rewritten(response, context, body, encoding, first.value)
-  keep(response)
-  return remainingSlices(slices, first.value, response.isDone).then((late) =>
-    late === null ? asReceived(response) : rewritten(response, context, body, encoding, late),
-  )
 }
 
-/** Runs the slices after the first one, with other work of the event loop between them. Null: the result is not needed. */
+/** Runs the slices that are left, with other work of the event loop between them. Null: the result is not needed. */
 async function remainingSlices(
   slices: Iterator<Pause, RewrittenResponse>,
   first: Pause,
@@ -157,7 +211,10 @@ async function remainingSlices(
 ): Promise<RewrittenResponse | null> {
   for (let pending = first; ; ) {
     await (pending ?? new Promise<void>((resolve) => setImmediate(resolve)))
-    if (isDone()) return null
+    if (isDone()) {
+      slices.return?.()
+      return null
+    }
     const slice = slices.next()
     if (slice.done) return slice.value
     pending = slice.value
@@ -167,24 +224,27 @@ async function remainingSlices(
 function rewritten(
   response: BufferedResponse,
   context: ProcessingContext,
-  body: Buffer,
-  encoding: Encoding,
+  { body, encoding }: DecodedBody,
   result: RewrittenResponse,
+  memory: ResponseMemory,
 ): ProcessingResult | Promise<ProcessingResult> {
   if (result.unreadable) return { kind: 'no_bid', reason: 'unreadable' }
   if (result.removed > 0 && result.left === 0) return { kind: 'no_bid', reason: 'inactive' }
   if (result.text === undefined && result.body === body) return asReceived(response)
-  return encodeChanged(result.text ?? result.body, encoding, context)
+  return encodeChanged(result.text ?? result.body, encoding, context, memory)
 }
 
-/** A changed body in its original encoding, or decoded; a promise if it is encoded off the event loop. */
+/** A changed body in its original encoding, or decoded, also if there is no memory to encode it; a promise if that is done off the event loop. */
 function encodeChanged(
   body: Buffer | string,
   encoding: Encoding,
   context: ProcessingContext,
+  memory: ResponseMemory,
 ): ResponseBody | Promise<ResponseBody> {
   if (encoding === 'identity') return { kind: 'changed', body, decoded: false }
-  if (context.recompress === 'identity') return { kind: 'changed', body, decoded: true }
+  const isLong = body.length > shortDocument
+  if (context.recompress === 'identity' || (isLong && !memory.reserve(body.length)))
+    return { kind: 'changed', body, decoded: true }
   const encoded = encode(encoding, body, context.gzip)
   return encoded instanceof Promise
     ? encoded.then((late): ResponseBody => ({ kind: 'changed', body: late, decoded: false }))

@@ -9,6 +9,7 @@ import { html } from './html.js'
  * @typedef {object} Action
  * @property {string} title
  * @property {string} text What the change does.
+ * @property {readonly string[]} [changes] What differs, a line each.
  * @property {string} verb Label of the button.
  * @property {boolean} [danger]
  * @property {{ label: string, type: 'password', minLength: number }} [input] A value that the dialog asks for.
@@ -88,6 +89,10 @@ export function Dialog() {
       html`<form method="dialog" onSubmit=${withFields((field) => void run(action, field('input')))}>
         <h2 id="ask-title">${action.title}</h2>
         <p>${action.text}</p>
+        ${
+          action.changes &&
+          html`<ul class="changes">${action.changes.map((line) => html`<li key=${line}>${line}</li>`)}</ul>`
+        }
         ${action.undo && html`<p class="soft">You can undo this.</p>`}
         ${
           action.input &&

@@ -1,17 +1,19 @@
 {{/* All suppliers: the list, then the map by id. */}}
 {{- define "bidweir.suppliers" -}}
-{{- $suppliers := default list .Values.config.suppliers }}
+{{- /* An item at a time: `append` copies the list each time. */ -}}
+{{- with .Values.config.suppliers }}{{ toYaml . }}{{ end }}
 {{- range $id, $supplier := .Values.suppliers }}
 {{- if not (kindIs "invalid" $supplier) }}
-{{- $suppliers = append $suppliers (merge (dict "id" $id) $supplier) }}
+{{ list (merge (dict "id" $id) $supplier) | toYaml }}
 {{- end }}
 {{- end }}
-{{- $suppliers | toYaml }}
 {{- end }}
 
 {{/* "true" while no supplier is configured: the demo supplier stands in. */}}
 {{- define "bidweir.demo" -}}
-{{- if not (include "bidweir.suppliers" . | fromYamlArray) }}true{{ end }}
+{{- $found := not (empty .Values.config.suppliers) }}
+{{- range .Values.suppliers }}{{ $found = or $found (not (kindIs "invalid" .)) }}{{ end }}
+{{- if not $found }}true{{ end }}
 {{- end }}
 
 {{/* "true" where tokens come from the embedded endpoint. */}}

@@ -1,58 +1,48 @@
 /**
- * The wins and the spend that lower prices lose. The model expects a loss. The true loss is a multiple of it, measured by
- * comparing groups of bids that differ by chance alone: with the usual theta, with a raised one, and the holdout. Where notices
- * have the lowest winning price, the loss itself is counted as well.
+ * The wins and the spend that lower prices lose. The model expects a loss; the true loss is a multiple of it. What is known of the
+ * multiple before (its mean and spread over markets) is combined with a measurement: of the bids that the model would lower, some
+ * keep their own price by chance. The wins of both, each over the wins that the model expected of them, show what is lost.
+ * Where notices have the lowest winning price, the loss itself is counted as well.
  */
-import type { Column, Evidence, Union } from './evidence.ts'
+import type { Column, Evidence } from './evidence.ts'
 
 /** The true loss over the expected loss, estimated, and the standard deviation of the estimate. */
-interface Multiple {
-  at: number
+export interface Multiple {
+  mean: number
   deviation: number
-}
-export interface Losses {
-  /** Of the loss with a raised theta, and of the further loss with the usual theta. */
-  raised: Multiple
-  further: Multiple
-  /** Share of wins (spend) that optimized bids keep, and its standard deviation. */
-  kept: number
-  deviation: number
-  /** The multiple for auctions with the usual theta. */
-  usual: number
 }
 
-/**
- * Before anything is measured. Prices are chosen where the model expects little loss, which is mostly where it expects too
- * little of it, the more so the lower the price.
- */
-const [raisedBefore, furtherBefore] = [
-  { at: 1, deviation: 0.5 },
-  { at: 1.8, deviation: 0.5 },
-]
-/** Standard deviation of the multiple between suppliers. */
-const alike = 0.4
+/** Before anything is measured. */
+const before: Multiple = { mean: 1, deviation: 0.3 }
+/** Standard deviation of the multiple between suppliers, and between the present and the past. */
+const alike = 0.2
+/** Relative standard deviation of the wins over the expected wins between kinds of bids. */
+const transport = 0.06
 /** With fewer expected wins nothing is measured. */
 const few = 20
 /** Bounds of a multiple. */
-const [lowest, highest] = [0.2, 7]
-/** A smaller expected loss counts as this one. */
+const [lowest, highest] = [0.6, 7]
+/** A smaller expected loss is not measured. */
 const leastLoss = 0.002
 
-export const unverified = (): Losses => ({
-  raised: { ...raisedBefore },
-  further: { ...furtherBefore },
-  kept: 1,
-  deviation: 0.02,
-  usual: furtherBefore.at,
-})
+export const unmeasured = (): Multiple => ({ ...before })
 
-type Kind = 'wins' | 'spend'
+export type Kind = 'wins' | 'spend'
 type Columns = Record<
-  'due' | 'dueIn' | 'weighedCome' | 'weighedDue' | 'weighedIn' | 'variance' | 'known' | 'knownIn',
+  | 'come'
+  | 'due'
+  | 'dueIn'
+  | 'weighedCome'
+  | 'weighedDue'
+  | 'weighedIn'
+  | 'variance'
+  | 'known'
+  | 'knownIn',
   Column
 >
 const columnsOf: Record<Kind, Columns> = {
   wins: {
+    come: 'wins',
     due: 'due',
     dueIn: 'dueIn',
     weighedCome: 'weighedWins',
@@ -63,6 +53,7 @@ const columnsOf: Record<Kind, Columns> = {
     knownIn: 'knownWinsIn',
   },
   spend: {
+    come: 'spend',
     due: 'spendDue',
     dueIn: 'spendIn',
     weighedCome: 'weighedSpend',
@@ -74,52 +65,23 @@ const columnsOf: Record<Kind, Columns> = {
   },
 }
 
-/**
- * `all`: the losses of all suppliers together, if the evidence is of one supplier. It has few bids, so its estimate begins at
- * that of all suppliers, with the deviation `alike`.
- */
-export function measureLosses(
+/** `all`: the multiple of all suppliers, where that of one supplier begins. */
+export function measureLoss(
   evidence: Evidence,
   kind: Kind,
-  into: Losses,
-  all: Losses | null = null,
+  into: Multiple,
+  all: Multiple | null = null,
 ): void {
   const columns = columnsOf[kind]
-  begin(into.raised, all?.raised, raisedBefore)
-  begin(into.further, all?.further, furtherBefore)
-  into.kept = 1
-  into.deviation = all?.deviation ?? unverified().deviation
-  into.usual = into.further.at
-  const base = evidence.total('optimised', columns.dueIn)
-  if (!(evidence.total('optimised', 'due') > few && base > 0)) return
-  measure(into.raised, compared(evidence, columns, 'raised', 'holdout'))
-  measure(into.further, compared(evidence, columns, 'usual', 'raised'))
-  const lossOf = (of: Union) => {
-    const due = evidence.total(of, columns.dueIn)
-    return due > 0 ? Math.max(leastLoss, 1 - evidence.total(of, columns.due) / due) : leastLoss
-  }
-  const [raised, usual, loss] = [lossOf('raised'), lossOf('usual'), lossOf('optimised')]
-  const further = Math.max(0, usual - raised)
+  into.mean = all?.mean ?? before.mean
+  into.deviation =
+    all === null ? before.deviation : Math.hypot(all.deviation, alike * Math.max(1, all.mean))
+  if (!(evidence.total('lowered', 'due') > few)) return
+  combine(into, compared(evidence, columns))
   const known = counted(evidence, columns, kind)
-  if (known !== null) {
-    // The count is of all optimized bids, so both multiples are updated.
-    measure(into.raised, { expected: loss, ...known })
-    measure(into.further, { expected: loss, ...known })
-  }
-  into.usual = (into.raised.at * Math.min(raised, usual) + into.further.at * further) / usual
-  const share = evidence.total('usual', columns.dueIn) / base
-  // Explored bids lose what usual ones do.
-  const rest = Math.max(0, loss - raised * (1 - share))
-  into.kept = Math.max(0.2, 1 - into.raised.at * raised * (1 - share) - into.usual * rest)
-  into.deviation = Math.hypot(
-    into.raised.deviation * Math.min(raised, loss),
-    into.further.deviation * Math.max(0, loss - raised),
-  )
-}
-
-function begin(into: Multiple, all: Multiple | undefined, before: Multiple): void {
-  into.at = all?.at ?? before.at
-  into.deviation = all === undefined ? before.deviation : alike * Math.max(1, all.at)
+  if (known === null) return
+  const due = evidence.total('optimised', columns.dueIn)
+  combine(into, { expected: 1 - evidence.total('optimised', columns.due) / due, ...known })
 }
 
 interface Measured {
@@ -130,43 +92,44 @@ interface Measured {
 }
 
 /** Combines a multiple with a measurement, each weighted by its precision. */
-function measure(multiple: Multiple, measured: Measured | null): void {
+function combine(multiple: Multiple, measured: Measured | null): void {
   if (measured === null) return
   const { expected, found, deviation } = measured
   if (!(deviation > 0 && expected > leastLoss && Number.isFinite(found))) return
-  const before = 1 / multiple.deviation ** 2
+  const prior = 1 / multiple.deviation ** 2
   const now = (expected / deviation) ** 2
-  const at = (multiple.at * before + (found / expected) * now) / (before + now)
-  multiple.at = at < lowest ? lowest : at > highest ? highest : at
-  multiple.deviation = 1 / Math.sqrt(before + now)
+  const mean = (multiple.mean * prior + (found / expected) * now) / (prior + now)
+  multiple.mean = mean < lowest ? lowest : mean > highest ? highest : mean
+  multiple.deviation = 1 / Math.sqrt(prior + now)
 }
 
-/** The loss of one group against another. Both are relative to the wins expected at the bids' own prices. */
-function compared(
-  evidence: Evidence,
-  columns: Columns,
-  lower: Union,
-  higher: Union,
-): Measured | null {
-  const [low, high] = [rates(evidence, columns, lower), rates(evidence, columns, higher)]
-  if (!(low.due > 0 && high.due > 0)) return null
+/**
+ * The loss of lowered bids. What they would have won at their own prices, over what the model expects, is shown by those that kept
+ * their price by chance, and by the other bids, from which lowered ones may differ by `transport`.
+ */
+function compared(evidence: Evidence, columns: Columns): Measured | null {
+  const low = rates(evidence, columns, 'lowered', columns.weighedDue)
+  const high = rates(evidence, columns, 'compared', columns.weighedIn)
+  const others = evidence.total('own', columns.come) / evidence.total('own', columns.due)
+  if (!(low.due > 0 && low.come > 0 && high.due > 0)) return null
+  const keeps = low.due / evidence.total('lowered', columns.weighedIn)
   // The variance is the one that the model expects, because that of a few counted wins would be too small. Lost notices raise it.
   const reported = Math.min(1, (low.come + high.come) / (low.due + high.due))
+  const [chance, known] = [reported / high.variance, others > 0 ? 1 / transport ** 2 : 0]
+  const level =
+    ((high.come / high.due) * chance + (known > 0 ? others * known : 0)) / (chance + known)
+  const deviation = Math.sqrt(low.variance / reported + 1 / (chance + known))
   return {
-    expected: 1 - low.due / high.due,
-    found: 1 - low.come / high.come,
-    deviation: Math.sqrt((low.variance + high.variance) / reported),
+    expected: 1 - keeps,
+    found: 1 - (keeps * low.come) / low.due / level,
+    deviation: keeps * deviation,
   }
 }
 
-function rates(evidence: Evidence, of: Columns, group: Union) {
-  const base = evidence.total(group, of.weighedIn)
-  const due = evidence.total(group, of.weighedDue)
-  return {
-    come: evidence.total(group, of.weighedCome) / base,
-    due: due / base,
-    variance: evidence.total(group, of.variance) / due ** 2,
-  }
+function rates(evidence: Evidence, of: Columns, group: 'lowered' | 'compared', dueAs: Column) {
+  const due = evidence.total(group, dueAs)
+  const come = evidence.total(group, of.weighedCome)
+  return { come, due, variance: evidence.total(group, of.variance) / due ** 2 }
 }
 
 /** The loss itself, counted where notices have the lowest winning price. null: too few have it. */

@@ -5,17 +5,24 @@
 import { type Exposure, shareStep } from '../exposure.ts'
 import { floatsAt, viewOf, writeFloats } from '../frame.ts'
 
-/** How the price of a bid was chosen: with the usual theta, with a raised one, at random, or its own price (holdout). */
-const groups = ['usual', 'raised', 'explored', 'held'] as const
-type Group = (typeof groups)[number]
+/**
+ * How the price of a bid was chosen: lowered, random, its own price because it was best, its own price although a lower one was
+ * best (held), or its own price in the holdout.
+ */
+const groups = ['lowered', 'explored', 'own', 'held', 'holdout'] as const
+export type Group = (typeof groups)[number]
 const groupAt = positions(groups)
 /** Groups that are summed together, by their positions. */
 const unions = {
-  usual: [0],
-  raised: [1],
-  optimised: [0, 1, 2],
-  holdout: [3],
-  all: [0, 1, 2, 3],
+  lowered: [0],
+  /** Bids whose price shows what a lower price loses. */
+  tried: [0, 1],
+  own: [2],
+  optimised: [0, 1, 2, 3],
+  holdout: [4],
+  /** Bids at their own price that would have been lowered. */
+  compared: [3, 4],
+  all: [0, 1, 2, 3, 4],
 } as const satisfies Record<string, readonly number[]>
 export type Union = keyof typeof unions
 
@@ -36,8 +43,8 @@ const columns = [
   'margin',
   'marginDue',
   /**
-   * The same with the weight of each bid, and the variance of the expected wins. Spend is weighted by the root of the price,
-   * because otherwise a few bids of high prices would decide.
+   * The same, each bid weighted by the share of its wins that the lower price is expected to lose, and the variance of the
+   * expected wins. Spend is weighted by the root of the price besides, because otherwise a few bids of high prices would decide.
    */
   'weighedWins',
   'weighedDue',
@@ -58,12 +65,8 @@ const at = positions(columns)
 const width = columns.length
 export const evidenceWidth = groups.length * width
 
-/**
- * Number of bids that the sums cover at most: in a market that drifts, the error of the model changes by a third in 30,000
- * bids. Before that, they cover 400 bids plus .6 of all so far, because the errors of a cold model differ.
- */
+/** Number of bids of a supplier that the sums cover at most: the error of the model changes with the market. */
 const horizon = 25_000
-const [youngest, ofAge] = [400, 0.6]
 
 /** One bid: its prices, win probabilities at its own price and at the one sent, and its weight in comparisons. */
 type Expected = Pick<Exposure, 'inBa' | 'sent' | 'winIn' | 'winOut' | 'weight'>
@@ -131,7 +134,7 @@ export class Evidence {
   }
 
   private fade(): void {
-    const most = Math.min(horizon * this.scale, youngest + ofAge * this.age)
+    const most = horizon * this.scale
     let bids = 0
     for (let n = 0; n < evidenceWidth; n += width) bids += this.sums[n]!
     const excess = bids / most
@@ -173,17 +176,18 @@ export type Outcome = Omit<Exposure, 'ticket' | 'supplier' | 'second' | 'lnIn'>
 /** At a higher ln of the factor a bid was sent at its own price. */
 const ownPrice = -1e-3
 /** The group of an exposure. null: it was sent at its own price (shadow, hold, share) and not at the price that was decided. */
-export function groupOf({ arm, raised, lnF, winIn, winOut }: Outcome): Group | null {
-  if (arm === 'holdout') return 'held'
+export function groupOf({ arm, held, lnF, winIn, winOut }: Outcome): Group | null {
+  if (arm === 'holdout') return 'holdout'
+  if (held) return 'held'
   if (lnF >= ownPrice && winOut < winIn - 2 * shareStep) return null
-  return arm === 'explored' ? 'explored' : raised ? 'raised' : 'usual'
+  return arm === 'explored' ? 'explored' : lnF < ownPrice ? 'lowered' : 'own'
 }
 
 /**
  * Sums by supplier, as deltas contain them:
  *
  *   supplier  sums
- *   4         8 x 84
+ *   4         8 x 105
  */
 const recordBytes = 4 + 8 * evidenceWidth
 

@@ -9,13 +9,14 @@ import { DelayedSums } from './delayed-sums.ts'
 import type { Evidence } from './evidence.ts'
 import { WinRateCusum } from './win-rate-cusum.ts'
 
-/** The lowest factor that is permitted, by the wins received since the start or since the last alarm. */
+/**
+ * The lowest factor that is permitted, by the wins at lowered and explored prices since the start or since the last alarm. A win
+ * at a bid's own price shows nothing about lower ones.
+ */
 const depths: readonly [wins: number, factor: number][] = [
-  [0, 0.95],
-  [60, 0.9],
-  [150, 0.8],
-  [300, 0.65],
-  [500, 0],
+  [0, 0.85],
+  [15, 0.7],
+  [40, 0],
 ]
 /** With so many wins the lowest factor is the policy's own. */
 const winsToEnd = depths.at(-1)![0]
@@ -41,7 +42,7 @@ interface Matured {
 
 export class Guards {
   guard: Guard = 'start'
-  /** Wins since the guard changed. */
+  /** Wins at lowered and explored prices since the guard changed. */
   wins = 0
   /** Wins ever that were reported to this node. */
   winsEver = 0
@@ -136,17 +137,17 @@ export class Guards {
   }
 
   /** A win that was reported to this node. `at`: when the bid was sent. */
-  won(at: number, sent: number, cleared: number, now: number): void {
+  won(at: number, sent: number, cleared: number, now: number, tried: boolean): void {
     this.winsEver++
     this.over += ((cleared > sent * 1.005 ? 1 : 0) - this.over) / Math.min(overWins, this.winsEver)
-    this.received(1, at, now)
+    this.received(1, tried ? 1 : 0, at, now)
     if (this.winsEver > overWins && this.over > overShare && !this.acts) this.switchTo('cleared')
   }
 
-  /** Wins that were reported to any node. */
-  received(wins: number, at: number, now: number): void {
+  /** Wins that were reported to any node, `tried` of them at lowered and explored prices. */
+  received(wins: number, tried: number, at: number, now: number): void {
     if (!(wins > 0)) return
-    this.wins += wins
+    this.wins += tried
     this.winsKnown += wins
     this.due = 0
     if (at > this.newest && at <= now) this.newest = at

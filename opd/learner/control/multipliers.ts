@@ -6,54 +6,50 @@
 
 import type { Policy } from '../../learner-types.ts'
 import type { Mode } from '../../shared/arms.ts'
-import type { Losses } from './calibration.ts'
+import type { Multiple } from './calibration.ts'
 import type { Evidence } from './evidence.ts'
 
-/** Change of the logarithm of a multiplier by one decision, for a gap of 1. It settles within some 350 decisions. */
-const gain = 0.1
+/**
+ * Change of the logarithm of a multiplier by one decision that loses twice the permitted share: at the start, and later. In margin
+ * mode: for a gap of 1.
+ */
+const [gainFirst, gainLast, gainFalls] = [0.012, 0.003, 300]
+const gainMargin = 0.1
+/** A smaller permitted share counts as this one: a floor of 1 permits nothing. */
+const leastShare = 0.002
 /** Bounds of a multiplier. From the lower one it rises again in time; at the upper one bids keep their own price. */
 const least = 0.02
 const most = 54
 /** Upper bound in margin mode. */
 const mostMargin = 200
 /**
- * The goal is above the floor by a tenth of a point and by two and a half standard errors of what is kept, at most .6 of what
- * the floor allows to lose. A floor is a promise, and without millions of bids kept wins are known to half a point only.
+ * A floor is a promise about all bids of a long time. What was lost is counted with so many standard errors of its multiple.
+ * What is left of the permitted loss, or was lost beyond it, is made up for within a share of the bids so far, and at least so
+ * many bids. The loss that may be expected of a bid is at most so many times the permitted one.
  */
-const slack = 0.001
-const slackErrors = 2.5
-const slackMost = 0.6
-/** The goal rises by what was missed, at most by this. It does not fall when too much was kept. */
-const makeUp = 0.006
-const startSpend = 1.5
-const startWins = 0.1
+const [errors, madeUpIn, madeUpLeast, mostAllowed] = [0.7, 0.25, 500, 1.1]
+/** Decisions that are counted. */
+const horizon = 50_000
+/** Most bids keep their price at first. */
+const startSpend = 3
+const startWins = 1
 const startMargin = 1
 const meanHorizon = 2000
 /** A bid above so many mean bids has a smaller weight in the mean. A price of 1e8 would determine lambda for days. */
 const dearest = 50
 /** Decisions before that limit applies. */
 const young = 20
-/** Bound of the gap of one bid, in mean bids. With a lower bound, bids of high prices would lose too much. */
-const largest = 12
+/** Bound of the change of a logarithm by one bid. With a lower bound, bids of high prices would lose too much. */
+const largest = 1.2
 
-/**
- * State of a constraint: the share that was kept, its standard error, and the true loss over the expected one with a raised and
- * with the usual theta.
- */
-export interface Standing {
-  kept: number
-  error: number
-  raised: number
-  usual: number
+/** What is known of the loss by lower prices. */
+export interface Known {
+  /** The true loss over the expected one. */
+  wins: Multiple
+  spend: Multiple
+  /** Share of the permitted loss that may be used: it grows with the wins at lower prices. */
+  trust: number
 }
-
-/** `all`: of all suppliers. The error is theirs, because one supplier has too few bids to estimate it. */
-export const standingOf = ({ kept, raised, usual }: Losses, all: Losses): Standing => ({
-  kept,
-  error: all.deviation,
-  raised: raised.at,
-  usual,
-})
 
 const within = (value: number, low: number, high: number) =>
   value > low ? (value < high ? value : high) : low
@@ -64,7 +60,6 @@ export interface Decided {
   out: number
   winIn: number
   winOut: number
-  raised: boolean
 }
 
 export class Multipliers {
@@ -76,6 +71,9 @@ export class Multipliers {
   /** Means over decisions: of in, W(in), W(in) in, W(out) in. */
   private readonly means = new Float64Array(4)
   private seen = 0
+  private decisions = 0
+  /** Expected wins and spend at the bids' own prices, and what lower prices are expected to lose of them. */
+  private readonly ledger = new Float64Array(4)
 
   theta(policy: Policy, mode: Mode): number {
     if (mode === 'margin') return 1 - (policy.targetMargin ?? 0.15)
@@ -94,12 +92,14 @@ export class Multipliers {
   }
 
   saved(): number[] {
-    return [this.seen, ...this.means]
+    return [this.seen, ...this.means, ...this.ledger, this.decisions]
   }
 
   restore([seen = 0, ...means]: readonly number[]): void {
     this.seen = seen
-    this.means.set(means)
+    this.means.set(means.slice(0, 4))
+    this.ledger.set(means.slice(4, 8))
+    this.decisions = means[8] ?? 0
   }
 
   /** `limited`: a guard limits prices, so what is kept now is no reason to lower the multipliers (anti-windup). */
@@ -108,11 +108,11 @@ export class Multipliers {
     mode: Mode,
     bid: Decided,
     evidence: Evidence,
-    { wins, spend }: Record<'wins' | 'spend', Standing>,
+    { wins, spend, trust }: Known,
     limited: boolean,
   ): void {
-    const { inBa, out, winIn, winOut, raised } = bid
-    const { means } = this
+    const { inBa, out, winIn, winOut } = bid
+    const { means, ledger } = this
     this.seen = Math.min(meanHorizon, this.seen + 1)
     const dear = this.seen < young ? 1 : Math.min(1, (dearest * means[0]!) / inBa)
     const share = dear / this.seen
@@ -123,18 +123,27 @@ export class Multipliers {
     if (mode === 'margin') {
       const target = policy.targetMargin ?? 0.15
       const gap = (marginGoal(evidence, target) * winOut * inBa - winOut * (inBa - out)) / means[3]!
-      this.margin = moved(this.margin, gap, limited, 1e-3, mostMargin)
+      this.margin = moved(this.margin, gap, limited, 1e-3, mostMargin, gainMargin)
       return
     }
     if (free(policy)) return
     const minWins = policy.minWinRate ?? 0.97
     const minSpend = policy.minSpend ?? minWins
     const lost = winIn - winOut
-    const roomWins = (1 - goal(minWins, wins)) * winIn - lost * (raised ? wins.raised : wins.usual)
+    this.decisions++
+    for (let n = 0; n < 4; n++) ledger[n]! *= 1 - 1 / horizon
+    ledger[0]! += winIn
+    ledger[1]! += lost
+    ledger[2]! += winIn * inBa
+    ledger[3]! += lost * inBa
+    const mayWins = trust * allowed(1 - minWins, wins, ledger[0]!, ledger[1]!, means[1]!)
+    const maySpend = trust * allowed(1 - minSpend, spend, ledger[2]!, ledger[3]!, means[2]!)
+    const roomWins = (mayWins * winIn - wins.mean * lost) / (means[1]! * (1 - minWins + leastShare))
     const roomSpend =
-      ((1 - goal(minSpend, spend)) * winIn - lost * (raised ? spend.raised : spend.usual)) * inBa
-    this.wins = minWins > 0 ? moved(this.wins, roomWins / means[1]!, limited, least) : 0
-    this.spend = minSpend > 0 ? moved(this.spend, roomSpend / means[2]!, limited, least) : 0
+      ((maySpend * winIn - spend.mean * lost) * inBa) / (means[2]! * (1 - minSpend + leastShare))
+    const by = gainLast + (gainFirst * gainFalls) / (gainFalls + this.decisions)
+    this.wins = minWins > 0 ? moved(this.wins, roomWins, limited, least, most, by) : 0
+    this.spend = minSpend > 0 ? moved(this.spend, roomSpend, limited, least, most, by) : 0
   }
 }
 
@@ -142,9 +151,23 @@ export class Multipliers {
 export const free = ({ minWinRate, minSpend }: Policy) =>
   minWinRate !== undefined && minWinRate <= 0 && (minSpend ?? minWinRate) <= 0
 
-function goal(floor: number, { kept, error }: Standing): number {
-  const aim = Math.min(1, floor + slack + Math.min(slackErrors * error, (1 - floor) * slackMost))
-  return Math.min(0.9995, aim + within(aim - kept, 0, makeUp))
+/**
+ * The share of a bid's wins (spend) that may be lost: `share` of all, more while less was lost so far, and less while more was.
+ * `base`: wins at the bids' own prices, and `lost`: those lost of them, by the model. `mean`: the base of one bid.
+ */
+function allowed(
+  share: number,
+  { mean, deviation }: Multiple,
+  base: number,
+  lost: number,
+  each: number,
+) {
+  const left = share * base - (mean + errors * deviation) * lost
+  return within(
+    share + left / Math.max(madeUpLeast * each, madeUpIn * base),
+    0,
+    mostAllowed * share,
+  )
 }
 
 /** The margin share that the model must expect so that the realized one is the target. It makes up for earlier differences. */
@@ -168,9 +191,10 @@ function moved(
   surplus: number,
   limited: boolean,
   low: number,
-  high = most,
+  high: number,
+  gain: number,
 ): number {
   if (limited && surplus > 0) return multiplier
-  const next = Math.max(low, multiplier) * Math.exp(-gain * within(surplus, -largest, largest))
+  const next = Math.max(low, multiplier) * Math.exp(within(-gain * surplus, -largest, largest))
   return Number.isFinite(next) ? within(next, low, high) : high
 }

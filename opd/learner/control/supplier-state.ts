@@ -2,22 +2,26 @@
 
 import type { Policy } from '../../learner-types.ts'
 import type { Mode } from '../../shared/arms.ts'
-import { measureLosses, unverified } from './calibration.ts'
+import { type Kind, measureLoss, unmeasured } from './calibration.ts'
 import { Evidence, groupOf, type Outcome, totalOf } from './evidence.ts'
 import { Guards } from './guards.ts'
 import { LossNotices } from './loss-notices.ts'
-import { type Decided, free, Multipliers, standingOf } from './multipliers.ts'
-import type { Segment, Segments } from './segments.ts'
+import { type Decided, free, type Known, Multipliers } from './multipliers.ts'
 
 /** Decisions between two measurements of kept wins and spend. */
 const measureEvery = 64
 /** The guard `kept` acts if kept wins are below the floor by this much. */
 const killBelow = 0.02
 
-/** Factor of theta - 1 and lambda in auctions with a raised theta. */
-const raise = Math.exp(0.7)
+/**
+ * Share of bids that keep their own price although a lower one is best: at first, and at last. It falls with the bids of all
+ * suppliers.
+ */
+const held = { first: 0.1, last: 0.04, falls: 50_000 }
+/** With so many wins at lower prices half of the permitted loss may be used. */
+const halfTrust = 100
 
-/** Theta is not raised if the lowest winning price is known of a larger share of wins. */
+/** No bid is held if the lowest winning price is known of a larger share of wins. */
 const mostly = 0.5
 
 /**
@@ -26,12 +30,9 @@ const mostly = 0.5
  */
 const exploration = { first: 20, last: 0.25, falls: 25_000, young: 1200, most: 0.1 }
 
-const kinds = ['wins', 'spend'] as const
-/** Buffers: each measurement writes them before it reads them. */
-const pooled = unverified()
-const own = unverified()
-/** Before the first measurement. */
-const unmeasured = () => standingOf(unverified(), unverified())
+const kinds = ['wins', 'spend'] as const satisfies readonly Kind[]
+/** A buffer: each measurement writes it before it reads it. */
+const pooled = unmeasured()
 
 /** As saved; the names are those of the snapshot format. Earlier releases did not count losses with a notice. */
 type Saved = Omit<ReturnType<SupplierState['saved']>, 'toldLosses'> & {
@@ -47,21 +48,21 @@ export class SupplierState {
   exposures = 0
   /** False: the policy has no floor and no target, so a lower win rate breaks nothing. */
   guarded = true
+  /** The policy has a floor of wins or spend. */
+  private bound = false
   private readonly pool: Evidence
   /** The evidence of this supplier, and that of all suppliers. */
   private readonly both: readonly Evidence[]
-  private readonly segments: Segments
-  private readonly standings = { wins: unmeasured(), spend: unmeasured() }
+  private readonly known: Known = { wins: unmeasured(), spend: unmeasured(), trust: 0 }
   private floor = 0
   /** Whether the lowest winning price of most wins is known. */
   private knowsLeast = false
   private measureIn = measureEvery
   private readonly lossNotices = new LossNotices()
 
-  constructor(pool: Evidence, segments: Segments) {
+  constructor(pool: Evidence) {
     this.pool = pool
     this.both = [this.evidence, pool]
-    this.segments = segments
   }
 
   /** The share of bids that are explored; 0 while a guard acts. */
@@ -77,50 +78,47 @@ export class SupplierState {
     return this.pool.age < exploration.falls ? 0 : 0.5
   }
 
-  /** Sets theta and lambda for one bid of a publisher and a seat. */
-  load(policy: Policy, mode: Mode, publisher: number, seat: number): void {
-    const { multipliers, segments } = this
-    this.theta = multipliers.theta(policy, mode)
-    this.lambda = multipliers.lambda(policy, mode)
-    if (mode === 'margin') return
-    const boost = Math.max(segments.boost(publisher), segments.boost(seat))
-    if (boost === 1) return
-    this.theta = 1 + (this.theta - 1) * boost
-    this.lambda *= boost
+  /** Sets theta and lambda for one bid. */
+  load(policy: Policy, mode: Mode): void {
+    this.theta = this.multipliers.theta(policy, mode)
+    this.lambda = this.multipliers.lambda(policy, mode)
   }
 
   /**
-   * The factor of theta - 1 and lambda in auctions with a raised theta. Comparing the wins of both kinds of auctions shows what
-   * lower prices lose. Prices of one placement then differ, so the curve above a chosen price is observed. Neither is needed
-   * where notices have the lowest winning price.
+   * The share of bids that keep their own price although a lower one is best. Their wins, beside those of lowered bids, show what
+   * lower prices lose. Notices that have the lowest winning price show it as well.
    */
-  raising(): number {
-    return this.guarded && this.theta > 1 && !this.knowsLeast ? raise : 1
+  get heldShare(): number {
+    if (!this.bound || this.knowsLeast) return 0
+    const { first, last, falls } = held
+    return last + ((first - last) * falls) / (this.pool.age + falls)
   }
 
   /** A treated or explored bid was priced. */
   decided(policy: Policy, mode: Mode, bid: Decided): void {
     this.floor = mode === 'margin' ? 0 : (policy.minWinRate ?? 0.97)
     this.guarded = mode === 'margin' || !free(policy)
+    this.bound = mode !== 'margin' && this.guarded
     this.measureIn--
     if (!Number.isFinite(bid.winIn + bid.winOut + bid.out)) {
       this.guards.notFinite()
       return
     }
-    const { multipliers, evidence, standings, guards } = this
-    multipliers.decided(policy, mode, bid, evidence, standings, guards.limitsPrices)
+    const { multipliers, evidence, known, guards } = this
+    multipliers.decided(policy, mode, bid, evidence, known, guards.acts)
   }
 
   /** Measures what is kept, if enough was decided since. It takes longer than a decision, so none waits for it. */
   measure(): void {
     if (this.measureIn > 0) return
     this.measureIn = measureEvery
-    const { evidence, pool, guards, multipliers, standings } = this
+    const { evidence, pool, guards, multipliers, known } = this
     for (const kind of kinds) {
-      measureLosses(pool, kind, pooled)
-      measureLosses(evidence, kind, own, pooled)
-      standings[kind] = standingOf(own, pooled)
+      measureLoss(pool, kind, pooled)
+      measureLoss(evidence, kind, known[kind], pooled)
     }
+    const tried = pool.total('tried', 'wins')
+    known.trust = tried / (tried + halfTrust)
     this.knowsLeast =
       evidence.total('optimised', 'knownWinsIn') > mostly * evidence.total('optimised', 'wins')
     if (!guards.checkKept(evidence, this.floor - killBelow)) return
@@ -131,36 +129,23 @@ export class SupplierState {
   }
 
   exposed(outcome: Outcome, noticeTimeout: number): void {
-    const { arm, winIn, winOut, publisher, seat } = outcome
+    const { winIn, winOut } = outcome
     this.exposures++
     this.lossNotices.exposed()
     this.guards.exposed(winOut, winIn > 0 ? winOut / winIn : 1, outcome.at, noticeTimeout)
     const group = groupOf(outcome)
     if (group === null) return
     for (const evidence of this.both) evidence.exposed(group, outcome)
-    if (arm === 'holdout') return
-    this.adjustSegment(this.segments.exposed(publisher, winIn))
-    if (seat !== publisher) this.adjustSegment(this.segments.exposed(seat, winIn))
-  }
-
-  private adjustSegment(segment: Segment | null): void {
-    if (segment === null) return
-    const { evidence } = this
-    const ratio =
-      evidence.total('optimised', 'wins') / Math.max(1, evidence.total('optimised', 'dueIn'))
-    this.segments.adjust(segment, ratio, this.standings.wins.kept, this.floor)
   }
 
   won(outcome: Outcome, cleared: number, now: number): void {
-    const { arm, inBa, sent, weight, publisher, seat } = outcome
-    this.guards.won(outcome.at, sent, cleared, now)
-    this.lossNotices.won()
+    const { inBa, sent, weight } = outcome
     const group = groupOf(outcome)
+    const tried = group === 'lowered' || group === 'explored'
+    this.guards.won(outcome.at, sent, cleared, now, tried)
+    this.lossNotices.won()
     if (group === null) return
     for (const evidence of this.both) evidence.won(group, inBa, Math.min(cleared, sent), weight)
-    if (arm === 'holdout') return
-    this.segments.won(publisher)
-    if (seat !== publisher) this.segments.won(seat)
   }
 
   /** A notice had the lowest winning price. */
@@ -189,11 +174,12 @@ export class SupplierState {
     const dueIn = totalOf(sums, 'all', 'dueIn')
     const bids = dueIn > 0 ? (totalOf(sums, 'all', 'bids') * due) / dueIn : 0
     this.guards.exposedElsewhere(due, bids, at, now, noticeTimeout)
-    this.guards.received(totalOf(sums, 'all', 'wins'), at, now)
+    const [wins, tried] = [totalOf(sums, 'all', 'wins'), totalOf(sums, 'tried', 'wins')]
+    this.guards.received(wins, tried, at, now)
   }
 
   saved() {
-    const { evidence, multipliers, guards, exposures, standings, floor, lossNotices } = this
+    const { evidence, multipliers, guards, exposures, known, floor, lossNotices } = this
     const { spend, wins, margin } = multipliers
     return {
       exposures,
@@ -203,9 +189,10 @@ export class SupplierState {
       means: multipliers.saved(),
       guards: guards.saved(),
       judged: {
-        standings,
+        known,
         floor,
-        bound: this.guarded,
+        guarded: this.guarded,
+        bound: this.bound,
         told: this.knowsLeast,
         judgeIn: this.measureIn,
       },
@@ -222,11 +209,14 @@ export class SupplierState {
     this.multipliers.restore(from.means)
     this.guards.restore(from.guards)
     this.lossNotices.restore(from.toldLosses ?? [0, 0])
-    const { standings, floor, bound, told, judgeIn } = from.judged
+    const { known, floor, guarded, bound, told, judgeIn } = from.judged
     this.floor = floor
-    this.guarded = bound
+    this.guarded = guarded
+    this.bound = bound
     this.knowsLeast = told
     this.measureIn = judgeIn
-    for (const kind of kinds) Object.assign(this.standings[kind], standings[kind])
+    Object.assign(this.known.wins, known.wins)
+    Object.assign(this.known.spend, known.spend)
+    this.known.trust = known.trust
   }
 }

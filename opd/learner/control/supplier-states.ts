@@ -1,7 +1,6 @@
 /** The states of all suppliers and modes, and their parts of deltas and snapshots. */
 
 import { Evidence, readRecords, writeRecords } from './evidence.ts'
-import { Segments } from './segments.ts'
 import { SupplierState } from './supplier-state.ts'
 import { WinRateCusum } from './win-rate-cusum.ts'
 
@@ -11,15 +10,14 @@ const settledIn = 2000
 
 export interface Saved {
   suppliers: [number, Parameters<SupplierState['restore']>[0]][]
-  segments: Parameters<Segments['restore']>[0]
   fall: ReturnType<WinRateCusum['saved']>
   pool: { sums: number[]; age: number }
+  clock: [now: number, noticeTimeout: number]
 }
 
 export class SupplierStates {
   /** Evidence of all suppliers together: the error of the model is similar for all of them. */
   private readonly pool = new Evidence(2)
-  private readonly segments = new Segments()
   private readonly suppliers = new Map<number, SupplierState>()
   /** The win rate of all suppliers together: a fall of all is detected sooner than that of a single one. */
   private readonly fall = new WinRateCusum(3_600_000, 10)
@@ -31,7 +29,7 @@ export class SupplierStates {
   }
 
   private admit(supplier: number): SupplierState {
-    const state = new SupplierState(this.pool, this.segments)
+    const state = new SupplierState(this.pool)
     for (const other of this.suppliers.values())
       if (other.exposures >= settledIn) {
         state.multipliers.startFrom(other.multipliers)
@@ -82,16 +80,16 @@ export class SupplierStates {
   rest(): Omit<Saved, 'suppliers'> {
     const { sums, age } = this.pool
     return {
-      segments: this.segments.saved(),
       fall: this.fall.saved(),
       pool: { sums: [...sums], age },
+      clock: [this.now, this.noticeTimeout],
     }
   }
 
-  restore({ suppliers, segments, fall, pool }: Saved): void {
+  restore({ suppliers, fall, pool, clock }: Saved): void {
+    ;[this.now, this.noticeTimeout] = clock
     this.pool.restore(pool.sums, pool.age)
     for (const [id, saved] of suppliers) this.of(id).restore(saved)
-    this.segments.restore(segments)
     this.fall.restore(fall)
   }
 }

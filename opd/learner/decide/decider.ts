@@ -11,14 +11,15 @@ import { featureBytes, hasFloor, hashAt, supplierKey } from '../features.ts'
 import { FeatureCache } from './feature-cache.ts'
 import { type PriceQuery, PriceSearch } from './price-search.ts'
 
-/** Number of bids that are sent at the lowest permitted price before the first win of a supplier. */
-const coldFor = 1000
+/**
+ * A supplier without so many wins at lower prices has its first bids sent at this factor, so that something is learned without
+ * exploration as well. Where notices are late, so many bids are all.
+ */
+const cold = { wins: 5, bids: 300, factor: 0.95 }
 /** The lowest factor that is explored: below it little is won, and no price is chosen. */
 const exploredLeast = 0.5
 /** Explored prices near the best price differ from it by at most this share. */
 const nearBy = 0.2
-/** Lower bounds of the change by a raised theta and of the variance of a win: the model may be wrong where it expects none. */
-const [leastApart, leastVariance] = [0.02, 0.02]
 /** Share of explored bids if the policy has none: the default of the configuration. */
 const usualExplore = 0.005
 
@@ -26,22 +27,19 @@ const usualExplore = 0.005
 export const sound = (value: number | undefined, low: number, high: number, otherwise: number) =>
   value !== undefined && value >= low && value <= high ? value : otherwise
 
-/** Share of auctions with a raised theta. */
-const raisedShare = 0.2
-
 /** The random draws of an auction, by a hash of its key: all bids of a response share them. */
 class AuctionDraws {
   /** Uniform in [0, 1): the auction is in the holdout if it is below the holdout's share. */
   holdout = 0
-  /** Whether theta is raised. */
-  raised = false
+  /** Uniform in [0, 1): bids that would be lowered are held if it is below their share. */
+  held = 0
   private key: string | null = null
 
   load(key: string): void {
     if (this.key === key) return
     this.key = key
     this.holdout = hashText(key, 0x27d4eb2f) / 2 ** 32
-    this.raised = hashText(key, 0x165667b1) < raisedShare * 2 ** 32
+    this.held = hashText(key, 0x165667b1) / 2 ** 32
   }
 }
 
@@ -51,7 +49,7 @@ export class Decider {
   private readonly search = new PriceSearch()
   private readonly features = new FeatureCache()
   private readonly auction = new AuctionDraws()
-  private readonly query: PriceQuery = { inBa: 0, lowest: 0, reward: 0, other: 0, saving: 0 }
+  private readonly query: PriceQuery = { inBa: 0, lowest: 0, reward: 0, saving: 0 }
 
   constructor(curve: Curve, suppliers: SupplierStates) {
     this.curve = curve
@@ -83,29 +81,41 @@ export class Decider {
     const floor = facts.floor > 0 ? facts.floor : 0
     if (floor >= inBa) return this.unchanged(decision)
     const state = this.suppliers.of(supplierKey(hashAt(bytes, keyAt.supplier), mode === 'margin'))
-    state.load(policy, mode, hashAt(bytes, keyAt.publisher), hashAt(bytes, keyAt.dsp))
-    decision.raised = auction.raised
-    const raise = decision.raised ? state.raising() : 1
-    decision.theta = 1 + (state.theta - 1) * raise
-    decision.lambda = state.lambda * raise
+    state.load(policy, mode)
+    decision.theta = state.theta
+    decision.lambda = state.lambda
     decision.guard = state.guards.guard
     const least = Math.max(sound(policy.minFactor, 0, 1, 0), floor / inBa)
     const lowest = Math.max(floor, inBa * Math.max(least, state.guards.lowest(least)))
-    if (isHoldout) {
-      // For the weight with which its win is compared with those of lower prices.
-      this.choose(decision, state, lowest)
-      decision.outBa = inBa
-      decision.factor = 1
-      decision.winOut = decision.winIn
-      return decision
-    }
+    const isCold = state.exposures < cold.bids && state.guards.wins < cold.wins
+    if (isCold) this.lowerTo(decision, Math.max(lowest, inBa * cold.factor))
+    else this.choose(decision, state, lowest)
+    decision.weight = decision.winIn > 0 ? 1 - decision.winOut / decision.winIn : 0
+    if (isHoldout) return this.keepPrice(decision)
     const explore = state.exploration(sound(policy.explore, 0, 1, usualExplore))
     const explores = explore > 0 && random() < explore
     decision.propensity = (1 - holdout) * (explores ? explore : 1 - explore)
-    this.choose(decision, state, lowest)
     if (explores) this.explore(decision, Math.max(least, exploredLeast), state.exploresNear, random)
-    const { outBa: out, winIn, winOut, raised } = decision
-    if (!isFrozen) state.decided(policy, mode, { inBa, out, winIn, winOut, raised })
+    else if (!isCold && decision.outBa < inBa && auction.held < state.heldShare) {
+      decision.held = true
+      this.keepPrice(decision)
+    }
+    const { outBa: out, winIn, winOut } = decision
+    if (!isFrozen) state.decided(policy, mode, { inBa, out, winIn, winOut })
+    return decision
+  }
+
+  private lowerTo(decision: OwnDecision, price: number): void {
+    decision.winIn = this.curve.wins(decision.inBa)
+    decision.outBa = Math.min(price, decision.inBa)
+    decision.factor = decision.outBa / decision.inBa
+    decision.winOut = Math.min(decision.winIn, this.curve.wins(decision.outBa))
+  }
+
+  private keepPrice(decision: OwnDecision): Decision {
+    decision.outBa = decision.inBa
+    decision.factor = 1
+    decision.winOut = decision.winIn
     return decision
   }
 
@@ -135,29 +145,13 @@ export class Decider {
       this.unchanged(decision)
       return
     }
-    // Otherwise all bids of a new supplier would be sent at their own prices, and nothing would be learned.
-    if (state.guards.winsKnown === 0 && state.exposures < coldFor) {
-      decision.winIn = curve.wins(inBa)
-      decision.winOut = Math.min(decision.winIn, curve.wins(lowest))
-      decision.outBa = lowest
-    } else {
-      const extra = (state.theta - 1) * inBa + state.lambda
-      const [usual, raised] = [inBa + extra, inBa + extra * state.raising()]
-      query.inBa = inBa
-      query.lowest = lowest
-      query.reward = decision.raised ? raised : usual
-      query.other = decision.raised ? usual : raised
-      query.saving = curve.saving(decision.second)
-      decision.outBa = Math.max(lowest, search.best(curve, query))
-      decision.winIn = search.winIn
-      decision.winOut = search.winOut
-      decision.weight = this.weigh(search.winBetween, search.winApart)
-    }
+    query.inBa = inBa
+    query.lowest = lowest
+    query.reward = state.theta * inBa + state.lambda
+    query.saving = curve.saving(decision.second)
+    decision.outBa = Math.max(lowest, search.best(curve, query))
+    decision.winIn = search.winIn
+    decision.winOut = search.winOut
     decision.factor = decision.outBa / inBa
-  }
-
-  /** The weight of an auction in comparisons: the change of W that theta is expected to make over the variance of a win. */
-  weigh(chance: number, apart: number): number {
-    return (apart + leastApart) / (chance * (1 - chance) + leastVariance)
   }
 }

@@ -26,9 +26,8 @@ export interface PriceQuery {
   inBa: number
   /** The lowest permitted price, below inBa. */
   lowest: number
-  /** theta in + lambda, for this auction; `other`: with a raised theta if it is the usual one here, and the reverse. */
+  /** theta in + lambda. */
   reward: number
-  other: number
   /** Share of wins that pay the second price. */
   saving: number
 }
@@ -37,9 +36,6 @@ export class PriceSearch {
   /** Win probabilities at the best price and at in, after `best`. */
   winOut = 0
   winIn = 0
-  /** Mean and distance of the win probabilities at the best coarse prices of both rewards. */
-  winBetween = 0
-  winApart = 0
   private readonly prices = new Float64Array(room)
   private readonly ticks = new Int32Array(room)
   private readonly chances = new Float64Array(room)
@@ -48,7 +44,7 @@ export class PriceSearch {
   /** The fine steps of `refine`, and their win probabilities. */
   private readonly fine = new Int32Array(roomFine)
   private readonly found = new Float64Array(roomFine)
-  private query: PriceQuery = { inBa: 1, lowest: 1, reward: 1, other: 1, saving: 0 }
+  private query: PriceQuery = { inBa: 1, lowest: 1, reward: 1, saving: 0 }
   private price = 0
   private worth = 0
 
@@ -95,31 +91,27 @@ export class PriceSearch {
 
   /**
    * Computes the knots, then the steps between two knots if the price of the lower one and the probability of the upper one
-   * together beat the best, by either reward: the same steps are computed whether theta is raised or not.
+   * together beat the best.
    */
   private computeCoarse(curve: Curve, last: number): void {
     const { prices, chances, ticks } = this
-    const { reward, other } = this.query
+    const { reward } = this.query
     curve.sweep(coarseGrid, ticks, chances, stride, last - 1, stride)
     let best = 0
-    let otherBest = 0
     let highest = 0
     for (let n = 0; n <= last; n = n < last && n + stride > last ? last : n + stride) {
       highest = Math.max(highest, chances[n]!)
       best = Math.max(best, (reward - prices[n]!) * highest)
-      otherBest = Math.max(otherBest, (other - prices[n]!) * highest)
     }
     highest = 0
     for (let n = 0; n < last; n += stride) {
       const to = Math.min(last, n + stride)
       highest = Math.max(highest, chances[n]!, chances[to]!)
       const price = prices[n]!
-      if ((reward - price) * highest <= best && (other - price) * highest <= otherBest) continue
+      if ((reward - price) * highest <= best) continue
       curve.sweep(coarseGrid, ticks, chances, n + 1, to - 1, 1)
-      for (let at = n + 1; at < to; at++) {
+      for (let at = n + 1; at < to; at++)
         best = Math.max(best, (reward - prices[at]!) * chances[at]!)
-        otherBest = Math.max(otherBest, (other - prices[at]!) * chances[at]!)
-      }
     }
   }
 
@@ -148,15 +140,8 @@ export class PriceSearch {
     this.winOut = this.winIn
     let [first, second] = [last, -1]
     let [firstWorth, secondWorth] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY]
-    let [otherWorth, otherChance] = [Number.NEGATIVE_INFINITY, 0]
-    const further = this.query.other - this.query.reward
     for (let n = last; n >= 0; n--) {
       const worth = this.valued(n, prices[n]!, chances[n]!)
-      const there = worth + further * chances[n]!
-      if (there > otherWorth) {
-        otherWorth = there
-        otherChance = chances[n]!
-      }
       if (worth > firstWorth) {
         second = first
         secondWorth = firstWorth
@@ -167,8 +152,6 @@ export class PriceSearch {
         secondWorth = worth
       }
     }
-    this.winBetween = (chances[first]! + otherChance) / 2
-    this.winApart = Math.abs(chances[first]! - otherChance)
     this.refine(curve, first)
     if (secondWorth > firstWorth * close && Math.abs(second - first) > 1) this.refine(curve, second)
     return this.price

@@ -1,5 +1,5 @@
 /** The parametric form of the curve, fitted jointly to settled rows: the most probable weights under Gaussian priors. */
-import { pA, pB, pC, pF, pQ, pT, WinForm } from '../curve/form.ts'
+import { pA, pB, pC, pF, pQ, pT, sigmoid, WinForm } from '../curve/form.ts'
 import { means, parameterCount } from '../curve/priors.ts'
 import { minimize } from './lbfgs.ts'
 import { formPlaces, type Observations, type Rows, scaleOf } from './rows.ts'
@@ -8,7 +8,17 @@ const width = formPlaces.length
 const sumAt = Uint8Array.from(formPlaces, ({ sum }) => sum)
 /** Prior precision of each change by a calibration, as large as that of the sums before a fit. */
 const calibrationPrecision = 5
-const logistic = (x: number) => 1 / (1 + Math.exp(-x))
+
+/**
+ * Minus the logarithm of the likelihood of an outcome, and its derivative by w. A bid settles as lost by chance at the age when a
+ * share of all notices has arrived (`arrived`: that of its present age), and as won when its notice arrives. So of the bids of an
+ * age those are known that were won and noticed (w a), and those that settled as lost: lost ones ((1 - w) a), and for now some of
+ * those that were won (w a (1 - a)).
+ */
+const lossOf = (w: number, won: boolean, arrived: number) =>
+  Math.log(1 + w * (1 - arrived)) - Math.log(won ? w : 1 - w * arrived)
+const slopeOf = (w: number, won: boolean, arrived: number) =>
+  (1 - arrived) / (1 + w * (1 - arrived)) - (won ? 1 / w : -arrived / (1 - w * arrived))
 
 /** The curves of rows by the weights `x`. `loadRow` loads the curve of one row. */
 export class Form {
@@ -43,21 +53,21 @@ export class Form {
   /** Computes the curve of a row from the sums. */
   private setCurve(row: number): void {
     const { rows, sums, form } = this
-    const f = rows.floored[row] === 1 ? logistic(sums[pF]!) : 0
-    form.set(logistic(sums[pQ]!), logistic(sums[pT]!), f, sums[pB]!)
+    const f = rows.floored[row] === 1 ? sigmoid(sums[pF]!) : 0
+    form.set(sigmoid(sums[pQ]!), sigmoid(sums[pT]!), f, sums[pB]!)
     this.offset = sums[pA]! + sums[pC]! * this.residual[row]! - form.slope * rows.lnIn[row]!
   }
 
   /** W0 of the loaded row. */
   wins(lnPrice: number): number {
     const { q, l, slope } = this.form
-    return q * (l + (1 - l) * logistic(slope * lnPrice + this.offset))
+    return q * (l + (1 - l) * sigmoid(slope * lnPrice + this.offset))
   }
 
   /** W0 of the loaded row, bounded away from 0 and 1, and its derivatives by the six sums. */
   private derive(row: number, lnPrice: number): number {
     const { form, rows, residual } = this
-    const s = logistic(form.slope * lnPrice + this.offset)
+    const s = sigmoid(form.slope * lnPrice + this.offset)
     return form.derive(s, lnPrice - rows.lnIn[row]!, residual[row]!)
   }
 
@@ -91,7 +101,7 @@ export class Form {
    * rows are not those that the weights were fitted to.
    */
   calibrate({ row, lnPrice, won }: Observations): Float64Array {
-    const { sums } = this
+    const { sums, rows } = this
     const { gradient } = this.form
     const change = new Float64Array(5)
     const scale = new Float64Array(5).fill(1 / (1 + 0.02 * row.length))
@@ -112,8 +122,8 @@ export class Form {
           sums[pA]! += a! + factor! * own
           this.setCurve(at)
           const w = this.derive(at, lnPrice[n]!)
-          value -= weight * Math.log(won[n] === 1 ? w : 1 - w)
-          const by = (weight * (w - won[n]!)) / (w * (1 - w))
+          value += weight * lossOf(w, won[n] === 1, rows.arrived[at]!)
+          const by = weight * slopeOf(w, won[n] === 1, rows.arrived[at]!)
           into[0]! += by * gradient[pB]!
           into[1]! += by * gradient[pQ]!
           into[2]! += by * gradient[pT]!
@@ -158,8 +168,8 @@ export class Form {
       if (at !== loaded) this.loadRow(at)
       loaded = at
       const w = this.derive(at, lnPrice[n]!)
-      value -= weight * Math.log(won[n] === 1 ? w : 1 - w)
-      const by = (weight * (w - won[n]!)) / (w * (1 - w))
+      value += weight * lossOf(w, won[n] === 1, rows.arrived[at]!)
+      const by = weight * slopeOf(w, won[n] === 1, rows.arrived[at]!)
       for (let place = 0, from = at * width; place < width; place++, from++)
         into[rows.form[from]!]! += by * gradient[sumAt[place]!]!
     }

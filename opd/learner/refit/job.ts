@@ -1,12 +1,13 @@
 /**
  * The job of a refit and its result, as bytes. Each part begins at a multiple of 4.
  *
- *   job     magic  rows  noticeTimeout  now  length of the last result  | features | outcome | least | last result
+ *   job     magic  rows  -  now  length of the last result  | features | outcome | least | arrived | last result
  *   result  magic  weights  placements  families | slots | means | variances | priors | keys | firsts | shares | cumulative
  */
 import { binCount, type Densities } from '../curve/price-density.ts'
 import { featureBytes } from '../features.ts'
 import { bytesOf, joined, reader, viewOf } from '../frame.ts'
+import { bins } from '../train/delay-shapes.ts'
 import type { RowArrays, SettledRows } from './settled-rows.ts'
 
 const [jobMagic, resultMagic] = [0x62774a31, 0x62775231]
@@ -16,8 +17,8 @@ const alignment = 4
 export interface Job extends RowArrays {
   /** Milliseconds since the epoch. */
   now: number
-  /** Milliseconds. A younger bid without a win may still win. */
-  noticeTimeout: number
+  /** Share of notices that have arrived by the start of each bin of ages, and at last. */
+  arrived: Float32Array
   /** The result of the last refit; empty: there is none. */
   before: Uint8Array
 }
@@ -36,15 +37,14 @@ const aligned = (head: Uint8Array, parts: readonly ArrayBufferView[]) =>
     ...parts.flatMap((part) => [bytesOf(part), new Uint8Array(-part.byteLength & (alignment - 1))]),
   ])
 
-function writeJob({ features, outcome, least, now, noticeTimeout, before }: Job): Uint8Array {
+function writeJob({ features, outcome, least, now, arrived, before }: Job): Uint8Array {
   const head = new Uint8Array(jobHead)
   const view = viewOf(head)
   view.setUint32(0, jobMagic)
   view.setUint32(4, outcome.length)
-  view.setFloat64(8, noticeTimeout)
   view.setFloat64(16, now)
   view.setUint32(24, before.length)
-  return aligned(head, [features, outcome, least, before])
+  return aligned(head, [features, outcome, least, arrived, before])
 }
 
 export function readJob(bytes: Uint8Array): Job {
@@ -57,7 +57,7 @@ export function readJob(bytes: Uint8Array): Job {
     features: take(rows * featureBytes),
     outcome: take(rows),
     least: new Float32Array(take(4 * rows).buffer),
-    noticeTimeout: view.getFloat64(8),
+    arrived: new Float32Array(take(4 * (bins + 1)).buffer),
     now: view.getFloat64(16),
     before: take(view.getUint32(24)),
   }
@@ -111,7 +111,11 @@ export class RefitSchedule {
   private rows = 0
   private at = Number.NEGATIVE_INFINITY
 
-  /** Another node made the last refit, of so many rows. */
+  saved(): [number, number] {
+    return [this.rows, Number.isFinite(this.at) ? this.at : 0]
+  }
+
+  /** The last refit was of so many rows. */
   fitted(rows: number, now: number): void {
     this.rows = rows
     this.at = now
@@ -121,13 +125,13 @@ export class RefitSchedule {
   job(
     settled: SettledRows,
     now: number,
-    noticeTimeout: number,
+    arrived: Float32Array,
     before: Uint8Array,
   ): Uint8Array | null {
     if (settled.size < fewest || now - this.at < interval) return null
     if (settled.settled - this.rows < Math.min(newRows, settled.settled * growth)) return null
     this.rows = settled.settled
     this.at = now
-    return writeJob({ ...settled.copy(), now, noticeTimeout, before })
+    return writeJob({ ...settled.copy(), now, arrived, before })
   }
 }

@@ -6,6 +6,8 @@ import type { Rows } from './rows.ts'
 
 /** A placement or group with fewer rows has no distribution. */
 const fewest = 30
+/** Rows of younger bids are left out: a bid without a notice may still be won. */
+const grown = 0.9
 /** Lower bound of the mass of a bin, and of the mass above it. */
 const leastMass = 1e-9
 
@@ -29,7 +31,9 @@ export function placesOf(
   most: number,
   sampled: number,
 ): Place[] {
-  const groups = Map.groupBy(Array(rows.count).keys(), (row) => keys[row]!)
+  const groups = Map.groupBy(Array(rows.count).keys(), (row) =>
+    rows.arrived[row]! < grown ? 0 : keys[row]!,
+  )
   groups.delete(0)
   return [...groups]
     .filter(([, group]) => group.length >= fewest)

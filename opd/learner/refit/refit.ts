@@ -24,7 +24,7 @@ const halfLife = 60_000
 /** Evaluations of a fit that starts from the last result, and of one that starts from zero. */
 const [warm, cold] = [16, 40]
 /** Evaluations of a fit to half of the rows. It starts from zero, because the last result was fitted to all rows. */
-const crossFit = 30
+const crossFit = 20
 /** The first prior variance of a family counts as much as so many values in its estimate. */
 const priorCount = 30
 /** Bounds of an estimated prior variance, as multiples of the first. */
@@ -72,26 +72,20 @@ function calibrated(
   const shared = [1, 3, 4].map(
     (sum) => rows.form[formPlaces.findIndex((place) => place.key === 0 && place.sum === sum)]!,
   )
-  let strengths: Strengths = { formShares: new Map(), rows: new Map() }
-  if (rows.count === 0) return { shared: [], strengths }
+  if (rows.count === 0) return { shared: [], strengths: { formShares: new Map(), rows: new Map() } }
   const start = form.x.slice()
-  const sums = new Float64Array(shared.length)
-  for (const fold of [0, 1]) {
-    const inFold = (_each: number, row: number) => (row & 1) === fold
-    for (const at of rows.form) form.x[at] = 0
-    form.weight = rows.weight.map((each, row) => (inFold(each, row) ? each : 0))
-    form.fit(observed, priors, crossFit)
-    if (fold === 0) strengths = chosenStrengths(rows, form, (row) => (row & 1) === fold)
-    form.weight = rows.weight.map((each, row) => (inFold(each, row) ? 0 : each))
-    const change = form.calibrate(observed)
-    shared.forEach((at, n) => {
-      sums[n]! += (form.x[at]! + change[n]!) / 2
-    })
-  }
+  const isOther = (row: number) => (row & 1) === 1
+  for (const at of rows.form) form.x[at] = 0
+  form.weight = rows.weight.map((each, row) => (isOther(row) ? 0 : each))
+  form.fit(observed, priors, crossFit)
+  const strengths = chosenStrengths(rows, form, (row) => !isOther(row))
+  form.weight = rows.weight.map((each, row) => (isOther(row) ? each : 0))
+  const change = form.calibrate(observed)
+  const found = shared.map((at, n) => form.x[at]! + change[n]!)
   form.weight = rows.weight
   form.x.set(start)
   shared.forEach((at, n) => {
-    form.x[at] = sums[n]!
+    form.x[at] = found[n]!
   })
   return { shared, strengths }
 }

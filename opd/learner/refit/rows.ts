@@ -5,6 +5,7 @@ import { keyAt, keyCount, parameterCount, parameterNames, stepShares } from '../
 import { slotCount } from '../curve/weights.ts'
 import { Exposure, readExposure } from '../exposure.ts'
 import { featureBytes, hasFloor, keysOf } from '../features.ts'
+import { arrivedBy } from '../train/notice-delays.ts'
 import type { Job } from './job.ts'
 import { outcomes } from './settled-rows.ts'
 
@@ -23,11 +24,16 @@ export const familyPriors = Float32Array.from(priorOf, (prior, family) => {
   return name === undefined ? prior : prior / stepShares[name]
 })
 
+/** Rows of younger bids are left out: it is hardly known whether they are won. */
+const leastArrived = 0.05
+
 const emptyRows = (most: number) => ({
   count: 0,
   lnIn: new Float64Array(most),
   lnPrice: new Float64Array(most),
   won: new Uint8Array(most),
+  /** Probability that the notice of a win would have arrived. */
+  arrived: new Float64Array(most),
   /** Logarithm of the lowest winning price; NaN: not known. */
   lnLeast: new Float64Array(most),
   weight: new Float64Array(most),
@@ -67,11 +73,14 @@ export function rowsOf(job: Job, halfLife: number): Rows {
     const outcome = job.outcome[n]!
     const least = job.least[n]!
     if (outcome === outcomes.void || !readExposure(features, seen)) continue
-    if (job.now - seen.at < job.noticeTimeout && !(least > 0)) continue
+    const age = job.now - seen.at
+    const arrived = least > 0 ? 1 : age > 0 ? arrivedBy(job.arrived, age) : 0
+    if (arrived < leastArrived) continue
     const row = rows.count++
     keysOf(features, seen.at, keys)
     rows.lnIn[row] = seen.lnIn
     rows.lnPrice[row] = seen.lnIn + seen.lnF
+    rows.arrived[row] = arrived
     rows.won[row] = outcome === outcomes.won ? 1 : 0
     rows.lnLeast[row] = least > 0 ? Math.log(least) : Number.NaN
     rows.weight[row] = 0.5 ** ((most - n) / halfLife)

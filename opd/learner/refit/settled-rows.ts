@@ -99,6 +99,11 @@ export class SettledRows {
     return found
   }
 
+  /** What is saved beside the rows. */
+  saved(): { settled: number; early: [number, number][] } {
+    return { settled: this.settled, early: [...this.early] }
+  }
+
   copy(): RowArrays {
     return drained(this.copying())
   }
@@ -129,12 +134,13 @@ export class SettledRows {
     this.size = this.at = 0
   }
 
-  restore({ features, outcome, least }: RowArrays): void {
+  restore({ features, outcome, least }: RowArrays, early: readonly [number, number][] = []): void {
     for (let n = 0; n < outcome.length; n++) {
       const row = this.at
       this.add(features.subarray(n * featureBytes, (n + 1) * featureBytes))
       this.outcome[row] = outcome[n]!
       this.least[row] = least[n]!
     }
+    for (const [name, price] of early) this.early.set(name, price)
   }
 }

@@ -186,10 +186,12 @@ export class NoticeDelays {
   /** The share of notices that have arrived by an age. */
   share(age: number): number {
     if (!(age > 0) || this.unknown) return 0
-    const bin = binOf(age)
-    const [from, to] = [this.sums[bin]!, this.sums[bin + 1]!]
-    if (bin === 0) return (to * age) / first
-    return from + (to - from) * Math.min(1, Math.log(age / edges[bin]!) / Math.log(ratio))
+    return arrivedBy(this.sums, age)
+  }
+
+  /** The share of notices that have arrived by the start of each bin, and at last. */
+  get shares(): Float32Array {
+    return Float32Array.from(this.sums)
   }
 
   /** The age at which an exposure is examined that is due at `age`, and `old` now. Beyond the ages that are known it is earlier. */
@@ -210,18 +212,42 @@ export class NoticeDelays {
     this.renew()
   }
 
-  toJSON(): number[] {
-    const began = Number.isFinite(this.began) ? this.began : 0
-    return [-1, began, ...this.wins, ...this.reached, ...this.known]
+  private get arrays() {
+    const { wins, reached, passed, known, knownBefore, sums } = this
+    return [wins, reached, passed, known, knownBefore, sums]
   }
 
-  restore([mark, began = 0, ...counts]: readonly number[]): void {
-    if (mark !== -1 || counts.length !== 3 * bins || !counts.every((count) => count >= 0)) return
-    if (began > 0) this.began = began
-    this.wins.set(counts.slice(0, bins))
-    this.reached.set(counts.slice(bins, 2 * bins))
-    this.known.set(counts.slice(2 * bins))
-    this.total = this.own = this.wins.reduce((sum, count) => sum + count, 0)
-    this.renew()
+  /** The whole state. */
+  saved(): Float64Array {
+    const { began, now, total, own, unknown, late, seen, arrays, sent, arrived } = this
+    const scalars = [began, now, total, own, unknown ? 1 : 0, late, seen]
+    const counts = [sent, ...arrived].flatMap((each) => each.saved())
+    return Float64Array.from([...scalars, ...arrays.flatMap((each) => [...each]), ...counts])
   }
+
+  /** Leaves the estimate as it is if the state is of another version. */
+  restore(from: Float64Array): void {
+    const { arrays, sent, arrived } = this
+    const widths = arrays.reduce((sum, { length }) => sum + length, 0)
+    if (from.length !== 7 + widths + (1 + bins) * SentCounts.width) return
+    const [began, now, total, own, unknown, late, seen] = from
+    Object.assign(this, { began, now, total, own, unknown: unknown === 1, late, seen })
+    let at = 7
+    for (const each of arrays) {
+      each.set(from.subarray(at, at + each.length))
+      at += each.length
+    }
+    for (const each of [sent, ...arrived]) {
+      each.restore(from.subarray(at, at + SentCounts.width))
+      at += SentCounts.width
+    }
+  }
+}
+
+/** The share of notices that have arrived by an age. `sums`: the shares by the start of each bin, and at last. */
+export function arrivedBy(sums: Float64Array | Float32Array, age: number): number {
+  const bin = binOf(age)
+  const [from, to] = [sums[bin]!, sums[bin + 1]!]
+  if (bin === 0) return (to * age) / first
+  return from + (to - from) * Math.min(1, Math.log(age / edges[bin]!) * perLn)
 }

@@ -11,6 +11,7 @@
  */
 import { writeTicket } from '../exposure.ts'
 import { featureBytes, hasFeatures } from '../features.ts'
+import { bytesOf, reader } from '../frame.ts'
 
 const slotBits = 21
 const chunkBits = 14
@@ -170,11 +171,41 @@ export class PendingExposures {
     return true
   }
 
+  /** The whole state, in slices; null: it has more than `most` slots. */
+  *saving(most: number): Generator<undefined, Uint8Array[] | null> {
+    const { chunks, wheel, free, slots, at, counter, size } = this
+    if (slots > most) return null
+    const head = Float64Array.of(free, slots, at, counter, size)
+    const pieces = [bytesOf(head.slice()), bytesOf(wheel.slice())]
+    for (const { bytes, next, generation, weight } of chunks) {
+      yield
+      pieces.push(...[next, generation, weight, bytes].map((part) => bytesOf(part.slice())))
+    }
+    return pieces
+  }
+
+  /** Restores what `saving` returned. Throws if there are too few bytes. */
+  restore(bytes: Uint8Array): void {
+    const take = reader(bytes, 0)
+    const [free, slots, at, counter, size] = new Float64Array(take(40).buffer)
+    this.wheel.set(new Int32Array(take(4 * buckets).buffer))
+    for (let from = 0; from < slots!; from += perChunk) {
+      const chunk = new Chunk()
+      chunk.next.set(new Int32Array(take(4 * perChunk).buffer))
+      chunk.generation.set(new Uint16Array(take(2 * perChunk).buffer))
+      chunk.weight.set(take(perChunk))
+      chunk.bytes.set(take(perChunk * featureBytes))
+      this.chunks.push(chunk)
+    }
+    Object.assign(this, { free, slots, at, counter, size })
+  }
+
   /**
    * An even sample of the pending exposures, with weights that make up for the rest. It is taken in slices: exposures that are
    * settled between slices are not in it, and new ones may be.
    */
   *sample(most: number): Generator<undefined, { bytes: Uint8Array; weights: Uint8Array }> {
+    if (most === 0) return { bytes: new Uint8Array(0), weights: new Uint8Array(0) }
     const every = Math.max(1, Math.ceil(this.size / most))
     const scale = Math.min(255, every)
     const length = Math.min(most, this.size)

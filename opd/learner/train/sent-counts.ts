@@ -52,4 +52,17 @@ export class SentCounts {
     }
     return 0
   }
+
+  /** Numbers of `saved`. */
+  static readonly width = 3 + levels + levels * kept
+
+  saved(): number[] {
+    return [this.sum, this.first, this.newest, ...this.last, ...this.at]
+  }
+
+  restore(from: Float64Array): void {
+    ;[this.sum, this.first, this.newest] = from as unknown as [number, number, number]
+    this.last.set(from.subarray(3, 3 + levels))
+    this.at.set(from.subarray(3 + levels, SentCounts.width))
+  }
 }

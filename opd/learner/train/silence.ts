@@ -30,4 +30,12 @@ export class Silence {
     if (this.wins < winsBeforeStop || this.due < dueBeforeStop) return false
     return now - this.wonAt > leastPause
   }
+
+  saved(): number[] {
+    return [this.wins, this.due, this.wonAt]
+  }
+
+  restore([wins = 0, due = 0, wonAt = 0]: readonly number[]): void {
+    Object.assign(this, { wins, due, wonAt })
+  }
 }

@@ -3,6 +3,7 @@ import type { SupplierStates } from '../control/supplier-states.ts'
 import type { Curve } from '../curve/curve.ts'
 import { type OwnDecision, writeExposure } from '../exposure.ts'
 import { RefitSchedule } from '../refit/job.ts'
+import type { RowArrays } from '../refit/settled-rows.ts'
 import { CurveTrainer } from './curve-trainer.ts'
 import { LostExposures } from './lost-exposures.ts'
 import { NoticeDelays } from './notice-delays.ts'
@@ -18,6 +19,27 @@ const [unknownFor, unknownMost] = [5000, 15_000]
 
 /** The exposure's own share: it is due when this share of notices has arrived. */
 const shareOf = (ticket: number) => (Math.imul(ticket, 0x9e3779b1) >>> 0) / 2 ** 32
+
+/** What a snapshot has of a trainer. */
+interface Saved {
+  state: {
+    /** Milliseconds. */
+    now: number
+    silence: number[]
+    /** Rows and time of the last refit. */
+    refitted: number[]
+    settled: number
+    /** Wins that came before their exposure, by name: the lowest winning price. */
+    early: [number, number][]
+  }
+  /** A sample, if `pending` is empty. */
+  exposures: { bytes: Uint8Array; weight: number }[]
+  pending: Uint8Array
+  delays: Float64Array
+  /** Whole rows. */
+  received: Uint8Array
+  rows: RowArrays
+}
 
 export class Trainer {
   readonly delays = new NoticeDelays()
@@ -186,13 +208,18 @@ export class Trainer {
     this.suppliers.advance(now, this.delays.noticeTimeout)
   }
 
+  /** Rows and time of the last refit. */
+  get refitted(): number[] {
+    return this.schedule.saved()
+  }
+
   /** The settled rows and the fit of another node were taken. */
   resumed(): void {
     this.schedule.fitted(this.rows.settled, this.now)
   }
 
   refitJob(now: number, before: Uint8Array): Uint8Array | null {
-    return this.schedule.job(this.rows, now, this.delays.noticeTimeout, before)
+    return this.schedule.job(this.rows, now, this.delays.shares, before)
   }
 
   /** Settles an exposure that is due: it trains as lost. Returns 0, or the time at which it is examined again. */
@@ -222,17 +249,18 @@ export class Trainer {
     this.lostExposures.forget()
   }
 
-  /** `settled`: number of bids that settled so far. `exposures`: null if a crash lost them. */
-  restore(
-    { now, wins, settled }: Record<'now' | 'wins' | 'settled', number>,
-    received: Uint8Array,
-    exposures: { bytes: Uint8Array; weight: number }[] | null,
-  ): void {
+  /** `carries` false: a crash lost the pending exposures. */
+  restore({ state, exposures, delays, pending, received, rows }: Saved, carries: boolean): void {
+    const { now, settled, early, silence, refitted } = state
     this.now = now
-    this.silence.wins = wins
+    this.rows.restore(rows, early)
     this.rows.settled = settled
+    this.silence.restore(silence)
+    this.schedule.fitted(refitted[0]!, refitted[1]!)
+    this.delays.restore(delays)
     this.received.add(received)
-    if (exposures === null) this.lostExposures.lose(now)
+    if (!carries) this.lostExposures.lose(now)
+    else if (pending.length > 0) this.pending.restore(pending)
     else for (const { bytes, weight } of exposures) this.keep(bytes, weight)
   }
 

@@ -10,6 +10,7 @@ import {
 } from '../../support/console.ts'
 import { until } from '../../support/until.ts'
 import { accessibility } from './accessible.ts'
+import { configuring } from './configure.ts'
 import { screens } from './screens.ts'
 import { switches } from './switches.ts'
 import { truth } from './truth.ts'
@@ -144,6 +145,7 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
 
   t.test('the other screens', (t) => screens(t, world))
   t.test('what the console shows is so', (t) => truth(t, world))
+  t.test('suppliers are configured', (t) => configuring(t, world))
   t.test('in each way that people use it', (t) => waysOfUse(t, world))
   t.test('each screen is accessible', (t) => accessibility(t, world))
   t.test('of many suppliers', (t) => manySuppliers(t, world))

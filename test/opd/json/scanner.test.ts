@@ -44,7 +44,7 @@ function requestOf(scan: Scanner): RequestFacts {
 /** Without the macros, which have a position of their own. */
 function responseOf(scan: Scanner): unknown {
   const response = readBidResponse(scan, new Macros(scan))
-  if (typeof response === 'string') return response
+  if (response.tooLarge) return 'too_large'
   const seats = response.seats.map(({ bids, ...seat }) => ({
     ...seat,
     response: null,

@@ -29,7 +29,7 @@ function run(guards: Guards, traffic: Traffic) {
   for (let n = 0; n < bids; n++, now += every(now)) {
     while (due.length > 0 && due[0]![0] <= now) {
       const [, at] = due.shift()!
-      guards.won(at, 1, 1, now)
+      guards.won(at, 1, 1, now, true)
     }
     guards.exposed(0.5, 1, now, 15_000)
     if (random() < rate(now)) due.push([now + delay(now), now])
@@ -44,17 +44,19 @@ function run(guards: Guards, traffic: Traffic) {
   return { acted, bid, now, guard }
 }
 
-t.test('prices start shallow and deepen by wins', (t) => {
+t.test('prices start shallow and deepen by wins at lower prices', (t) => {
   const guards = new Guards()
-  t.equal(guards.lowest(0.5), 0.95)
+  t.equal(guards.lowest(0.5), 0.85)
   t.equal(guards.lowest(0.97), 0.97, 'minFactor holds')
+  for (let n = 0; n < 600; n++) guards.won(start, 1, 1, start, false)
+  t.equal(guards.lowest(0.5), 0.85, 'wins at the own price show nothing about lower ones')
   const depths: number[] = []
   for (let n = 0; n < 600; n++) {
-    guards.won(start, 1, 1, start)
+    guards.won(start, 1, 1, start, true)
     const lowest = guards.lowest(0.5)
     if (lowest !== depths.at(-1)) depths.push(lowest)
   }
-  t.same(depths, [0.95, 0.9, 0.8, 0.65, 0.5])
+  t.same(depths, [0.85, 0.7, 0.5])
   t.equal(guards.guard, 'none')
   t.end()
 })
@@ -69,8 +71,8 @@ t.test(
     t.ok(silent.bid > 0 && silent.bid < 130, `after ${silent.bid} bids`)
     t.equal(guards.guard, 'silence')
     t.equal(guards.lowest(0.5), 1)
-    guards.won(silent.now, 1, 1, silent.now + 1)
-    t.equal(guards.lowest(0.5), 0.95)
+    guards.won(silent.now, 1, 1, silent.now + 1, true)
+    t.equal(guards.lowest(0.5), 0.85)
     t.end()
   },
 )
@@ -133,9 +135,9 @@ t.test('a night that was as poor the day before is no alarm', (t) => {
 
 t.test('wins that clear above the price sent put it back', (t) => {
   const guards = new Guards()
-  for (let n = 0; n < 400; n++) guards.won(start, 1, 1.001, start)
+  for (let n = 0; n < 400; n++) guards.won(start, 1, 1.001, start, true)
   t.equal(guards.acts, false)
-  for (let n = 0; n < 100; n++) guards.won(start, 1, 1.1, start)
+  for (let n = 0; n < 100; n++) guards.won(start, 1, 1.1, start, true)
   t.equal(guards.guard, 'cleared')
   t.equal(guards.lowest(0.5), 1)
   t.end()
@@ -155,7 +157,7 @@ function evidenceOf(kept: number, seed: number, each: (evidence: Evidence, n: nu
   const random = source(seed)
   for (let n = 0; n < 40_000; n++) {
     const held = random() < 0.05
-    const group = held ? 'held' : 'usual'
+    const group = held ? 'holdout' : 'lowered'
     const sent = held ? 1 : 0.9
     evidence.exposed(group, { inBa: 1, sent, winIn: 0.5, winOut: held ? 0.5 : 0.49, weight: 1 })
     if (random() < (held ? 0.5 : 0.5 * kept)) evidence.won(group, 1, sent, 1)
@@ -194,7 +196,7 @@ t.test('each alarm that follows holds longer', (t) => {
     }
     return n
   }
-  for (let n = 0; n < 60; n++) guards.won(start - 1, 1, 1, start)
+  for (let n = 0; n < 60; n++) guards.won(start - 1, 1, 1, start, true)
   guards.dropped()
   // the win keeps silence away
   const first = heldWithWins(guards, start)
@@ -210,7 +212,7 @@ function heldWithWins(guards: Guards, from: number): number {
   for (; guards.acts && n < 10_000; n++) {
     const now = from + n * 1000
     guards.exposed(0.5, 1, now, 1000)
-    if (n % 2 === 0) guards.won(now, 1, 1, now)
+    if (n % 2 === 0) guards.won(now, 1, 1, now, true)
     guards.mature(now, 1000)
   }
   return n
@@ -222,7 +224,7 @@ t.test('wins told to other nodes keep silence away', (t) => {
   for (let n = 0; n < 600; n++) {
     const at = now + n * 1000
     guards.exposed(0.5, 1, at, 15_000)
-    if (n % 10 === 0) guards.received(5, at - 4000, at)
+    if (n % 10 === 0) guards.received(5, 5, at - 4000, at)
     guards.mature(at, 15_000)
   }
   t.equal(guards.acts, false)

@@ -76,11 +76,35 @@ t.test('prices stay within floor, minFactor and in, whatever is asked', (t) => {
 })
 
 t.test('a cold model lowers the price, a little', (t) => {
-  const decision = createLearner({}).decide(facts, { holdout: 0 }, 'k', 0, () => 0.5)
-  t.equal(decision.arm, 'treated')
-  t.ok(decision.factor < 1 && decision.factor >= 0.9)
+  const learner = createLearner({})
+  for (const policy of [{ holdout: 0 }, { holdout: 0, explore: 0, minWinRate: 0.97 }])
+    for (let n = 0; n < 50; n++) {
+      const decision = learner.decide(facts, policy, `k${n}`, 0, () => 0.5)
+      t.equal(decision.arm, 'treated')
+      t.ok(decision.factor < 1 && decision.factor >= 0.9, `${decision.factor}`)
+    }
   t.end()
 })
+
+t.test(
+  'before any notice the prices of a few bids are drawn, and most bids keep their own',
+  (t) => {
+    const learner = createLearner({})
+    const random = source(8)
+    const policy: Policy = { minWinRate: 0.97, holdout: 0 }
+    let [explored, lowered] = [0, 0]
+    for (let n = 0; n < 5000; n++) {
+      const decision = learner.decide(facts, policy, `k${n}`, n * 100, random)
+      learner.expose(decision, decision.outBa, n * 100)
+      if (n % 10 === 0) learner.advance(n * 100)
+      if (decision.arm === 'explored') explored++
+      else if (n > 1500 && decision.factor < 1) lowered++
+    }
+    t.ok(explored > 50 && explored < 500, `${explored} explored`)
+    t.ok(lowered < 100, `${lowered} lowered, though nothing is known`)
+    t.end()
+  },
+)
 
 t.test('one auction is wholly holdout or not, in the share that is asked', (t) => {
   const learner = createLearner({})

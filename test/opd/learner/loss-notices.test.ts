@@ -14,7 +14,7 @@ function counted(told: number, nodes = 1): { losses: number; known: number } {
   for (let n = 0; n < 60_000; n++) {
     const outcome: Outcome = {
       arm: 'treated',
-      raised: false,
+      held: false,
       inBa: 1,
       weight: 1,
       lnF: Math.log(0.9),

@@ -1,11 +1,12 @@
 /** Multipliers: what they settle at, what they aim at, what does not move them. */
 import t from 'tap'
 import { Evidence } from '../../../opd/learner/control/evidence.ts'
-import { Multipliers, type Standing } from '../../../opd/learner/control/multipliers.ts'
+import { type Known, Multipliers } from '../../../opd/learner/control/multipliers.ts'
 import type { Policy } from '../../../opd/learner.ts'
 import { source } from '../../support/random.ts'
 
-const exact: Standing = { kept: 0.97, error: 0, raised: 1, usual: 1 }
+const exact = { mean: 1, deviation: 0 }
+const known: Known = { wins: exact, spend: exact, trust: 1 }
 
 /** Decisions of a model that is right, W(f) = .5 f^3: what the multipliers settle at. */
 function settled(policy: Policy, mode: 'revenue' | 'margin', decisions: number) {
@@ -19,16 +20,9 @@ function settled(policy: Policy, mode: 'revenue' | 'margin', decisions: number) 
     // argmax (reward - f) f^3
     const f = Math.max(0.05, Math.min(1, 0.75 * reward))
     const [winIn, winOut, out] = [0.5, 0.5 * f ** 3, inBa * f]
-    controller.decided(
-      policy,
-      mode,
-      { inBa, out, winIn, winOut, raised: false },
-      evidence,
-      { wins: exact, spend: exact },
-      false,
-    )
-    if (random() < winOut) evidence.won('usual', inBa, out, 1)
-    evidence.exposed('usual', { inBa, sent: out, winIn, winOut, weight: 1 })
+    controller.decided(policy, mode, { inBa, out, winIn, winOut }, evidence, known, false)
+    if (random() < winOut) evidence.won('lowered', inBa, out, 1)
+    evidence.exposed('lowered', { inBa, sent: out, winIn, winOut, weight: 1 })
     if (n < decisions / 2) continue
     sums.in += winIn
     sums.out += winOut
@@ -44,14 +38,14 @@ function settled(policy: Policy, mode: 'revenue' | 'margin', decisions: number) 
   }
 }
 
-t.test('wins and spend are both held, with little slack', (t) => {
+t.test('wins and spend are both kept, and nearly all of what may be lost is used', (t) => {
   const { wins, spend } = settled({ minWinRate: 0.97, minSpend: 0.97 }, 'revenue', 20_000)
-  t.ok(Math.min(wins, spend) > 0.968 && Math.min(wins, spend) < 0.975, `${wins}, ${spend}`)
+  t.ok(Math.min(wins, spend) > 0.966 && Math.min(wins, spend) < 0.972, `${wins}, ${spend}`)
   const onlyWins = settled({ minWinRate: 0.97, minSpend: 0 }, 'revenue', 20_000)
-  t.ok(Math.abs(onlyWins.wins - 0.971) < 0.004, `wins ${onlyWins.wins}`)
+  t.ok(Math.abs(onlyWins.wins - 0.969) < 0.004, `wins ${onlyWins.wins}`)
   t.equal(onlyWins.controller.spend, 0)
   const other = settled({ minWinRate: 0.8, minSpend: 0.95 }, 'revenue', 20_000)
-  t.ok(Math.abs(other.spend - 0.951) < 0.004, `spend ${other.spend}`)
+  t.ok(Math.abs(other.spend - 0.949) < 0.005, `spend ${other.spend}`)
   t.end()
 })
 
@@ -59,8 +53,8 @@ t.test('one bid of a price beyond all others moves no multiplier out of reach', 
   const policy: Policy = { targetMargin: 0.15 }
   const { controller } = settled(policy, 'margin', 5000)
   const before = controller.lambda(policy, 'margin')
-  const dear = { inBa: 1e8, out: 1e8, winIn: 0.5, winOut: 0.5, raised: false }
-  controller.decided(policy, 'margin', dear, new Evidence(), { wins: exact, spend: exact }, false)
+  const dear = { inBa: 1e8, out: 1e8, winIn: 0.5, winOut: 0.5 }
+  controller.decided(policy, 'margin', dear, new Evidence(), known, false)
   const after = controller.lambda(policy, 'margin')
   t.ok(after < 2 * before && after > before / 4, `${before} CPM, then ${after}`)
   t.end()
@@ -68,7 +62,7 @@ t.test('one bid of a price beyond all others moves no multiplier out of reach', 
 
 t.test('minSpend is minWinRate where it is not given', (t) => {
   const { spend } = settled({ minWinRate: 0.9 }, 'revenue', 20_000)
-  t.ok(spend > 0.895, `spend ${spend}`)
+  t.ok(spend > 0.887, `spend ${spend}`)
   t.end()
 })
 
@@ -97,26 +91,18 @@ t.test(
     const ask = (
       bid: { inBa: number; out: number; winIn: number; winOut: number },
       shallow: boolean,
-    ) =>
-      controller.decided(
-        policy,
-        'revenue',
-        { ...bid, raised: false },
-        evidence,
-        { wins: exact, spend: exact },
-        shallow,
-      )
+    ) => controller.decided(policy, 'revenue', { ...bid }, evidence, known, shallow)
     for (let n = 0; n < 5000; n++) ask({ inBa: 1, out: 1, winIn: 0.5, winOut: 0.5 }, true)
     t.equal(controller.spend, new Multipliers().spend)
     for (let n = 0; n < 5000; n++) ask({ inBa: 1, out: 0.5, winIn: 0.5, winOut: 0.1 }, true)
     t.ok(controller.spend > 10, 'up they go')
-    const unknown = { ...exact, usual: Number.NaN }
+    const notFinite = { mean: Number.NaN, deviation: 0 }
     controller.decided(
       policy,
       'revenue',
-      { inBa: 1, out: 0.9, winIn: 0.5, winOut: 0.4, raised: false },
+      { inBa: 1, out: 0.9, winIn: 0.5, winOut: 0.4 },
       evidence,
-      { wins: unknown, spend: unknown },
+      { wins: notFinite, spend: notFinite, trust: 1 },
       false,
     )
     t.ok(Number.isFinite(controller.theta(policy, 'revenue')))
@@ -124,34 +110,47 @@ t.test(
   },
 )
 
-t.test('the less is known of what is kept, the more is aimed at', (t) => {
-  const aimed = (error: number) => {
-    const controller = new Multipliers()
-    const random = source(3)
-    let [kept, own] = [0, 0]
-    for (let n = 0; n < 20_000; n++) {
-      const inBa = Math.exp(random() * 2 - 1)
-      const policy = { minWinRate: 0.97 }
-      const reward =
-        controller.theta(policy, 'revenue') + controller.lambda(policy, 'revenue') / inBa
-      const f = Math.max(0.05, Math.min(1, 0.75 * reward))
-      const bid = { inBa, out: inBa * f, winIn: 0.5, winOut: 0.5 * f ** 3, raised: false }
-      const standing: Standing = { kept: 0.975, error, raised: 1, usual: 1 }
-      controller.decided(
-        policy,
-        'revenue',
-        bid,
-        new Evidence(),
-        { wins: standing, spend: standing },
-        false,
-      )
-      if (n < 10_000) continue
-      own += bid.winIn * inBa
-      kept += bid.winOut * inBa
-    }
-    return kept / own
+/** The share of spend that is kept in the last half of 20,000 bids. `trueLoss`: the true loss over the expected one. */
+function aimed({ trueLoss = 1, mean = 1, deviation = 0, trust = 1 }) {
+  const controller = new Multipliers()
+  const random = source(3)
+  const policy = { minWinRate: 0.97 }
+  const multiple = { mean, deviation }
+  let [kept, own] = [0, 0]
+  for (let n = 0; n < 20_000; n++) {
+    const inBa = Math.exp(random() * 2 - 1)
+    const reward = controller.theta(policy, 'revenue') + controller.lambda(policy, 'revenue') / inBa
+    const f = Math.max(0.05, Math.min(1, 0.75 * reward))
+    const bid = { inBa, out: inBa * f, winIn: 0.5, winOut: 0.5 * f ** 3 }
+    controller.decided(
+      policy,
+      'revenue',
+      bid,
+      new Evidence(),
+      { wins: multiple, spend: multiple, trust },
+      false,
+    )
+    if (n < 10_000) continue
+    own += bid.winIn * inBa
+    kept += (bid.winIn - trueLoss * (bid.winIn - bid.winOut)) * inBa
   }
-  const [sure, unsure] = [aimed(0), aimed(0.01)]
-  t.ok(unsure > sure + 0.004 && unsure < 0.996, `${sure}, unsure ${unsure}`)
+  return kept / own
+}
+
+t.test('a larger standard error of the loss leaves more of the permitted loss unused', (t) => {
+  const [sure, unsure] = [aimed({}), aimed({ deviation: 0.5 })]
+  t.ok(unsure > sure + 0.004 && unsure < 0.99, `${sure}, unsure ${unsure}`)
+  t.end()
+})
+
+t.test('the measured multiple of the loss keeps the floor that the model would break', (t) => {
+  const kept = aimed({ trueLoss: 2, mean: 2 })
+  t.ok(kept > 0.966 && kept < 0.973, `${kept}`)
+  t.ok(aimed({ trueLoss: 2, mean: 1 }) < 0.945)
+  t.end()
+})
+
+t.test('without wins at lower prices nothing may be lost', (t) => {
+  t.ok(aimed({ trust: 0 }) > 0.999)
   t.end()
 })

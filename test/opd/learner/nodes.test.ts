@@ -4,7 +4,6 @@ import * as fc from 'fast-check'
 import t from 'tap'
 import { drained } from '../../../opd/base/slices.ts'
 import { Evidence } from '../../../opd/learner/control/evidence.ts'
-import { Segments } from '../../../opd/learner/control/segments.ts'
 import { SupplierState } from '../../../opd/learner/control/supplier-state.ts'
 import { rowBytes, updatesMost } from '../../../opd/learner/train/update-log.ts'
 import { createLearner, type Learner, refit } from '../../../opd/learner.ts'
@@ -123,7 +122,7 @@ t.test('an exposure that is withdrawn elsewhere is undone here', (t) => {
 
 t.test('a node that follows holds its floors by wins that are reported to others, once', (t) => {
   const [leader, follower] = [createLearner({}), createLearner({})]
-  const policy = { minWinRate: 0.97, explore: 0, holdout: 0 }
+  const policy = { minWinRate: 0.97, explore: 0.1, holdout: 0 }
   const guardOf = (learner: Learner) =>
     learner.decide(bid(2, 1), policy, 'k', start, () => 0.9).guard
   const shared = () =>
@@ -135,10 +134,16 @@ t.test('a node that follows holds its floors by wins that are reported to others
   }
   for (let n = 0; n < 600; n++) {
     const now = start + 20 * n
-    const decision = follower.decide(bid(2, n % 8), policy, `k${n}`, now, () => 0.9)
+    const decision = follower.decide(
+      bid(2, n % 8),
+      policy,
+      `k${n}`,
+      now,
+      n % 4 === 0 ? () => 0.05 : () => 0.9,
+    )
     const features = follower.expose(decision, decision.outBa, now)
     leader.win(features, decision.outBa, now + 5)
-    if (n === 300) follow()
+    if (n === 20) follow()
   }
   t.equal(guardOf(follower), 'start')
   const shallow = follower.snapshot()
@@ -156,13 +161,10 @@ t.test('a node that follows holds its floors by wins that are reported to others
 })
 
 t.test('exploration decays with bids of any node', (t) => {
-  const [here, there] = [
-    new SupplierState(new Evidence(), new Segments()),
-    new SupplierState(new Evidence(), new Segments()),
-  ]
+  const [here, there] = [new SupplierState(new Evidence()), new SupplierState(new Evidence())]
   const outcome = {
     arm: 'treated',
-    raised: false,
+    held: false,
     lnF: -0.1,
     inBa: 1,
     sent: 0.9,

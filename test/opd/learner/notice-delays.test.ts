@@ -119,14 +119,14 @@ t.test('what was learned is there after a restart; what is no such state is none
   const draw = logNormal(40_000, 0.5)
   const delays = learned({ every: 20, until: 200_000, delay: () => draw })
   const again = new NoticeDelays()
-  again.restore(JSON.parse(JSON.stringify(delays)))
+  again.restore(delays.saved())
   for (const each of [delays, again]) each.exposed(0, start + 200_001)
   for (const share of shares)
     t.ok(Math.abs(Math.log(again.age(share) / delays.age(share))) < 0.1, `${share}`)
   const fresh = new NoticeDelays()
   const usual = fresh.age(0.5)
-  for (const state of [[], [1000, 2000], [-1, 0, 1], [-1, ...Array(500).fill(-3)]]) {
-    fresh.restore(state)
+  for (const state of [[], [1000, 2000], [-1, 0, 1], [-1, ...Array<number>(500).fill(-3)]]) {
+    fresh.restore(Float64Array.from(state))
     t.equal(fresh.age(0.5), usual)
   }
   t.end()

@@ -6,7 +6,7 @@ import { source } from '../../support/random.ts'
 const start = 1_760_000_000_000
 const policy: Policy = { minWinRate: 0.85, holdout: 0.05, explore: 0.01, minFactor: 0.3 }
 
-t.test('500 of 500 decisions are the same, with what they train', (t) => {
+t.test('a restored learner goes on as the other does, with wins, settled bids and refits', (t) => {
   const learner = createLearner({})
   const random = source(6)
   const facts = (): BidFacts => ({
@@ -32,20 +32,37 @@ t.test('500 of 500 decisions are the same, with what they train', (t) => {
     if (job !== null) learner.applyRefit(refit(job))
   }
   const again = createLearner({}, learner.snapshot())
-  const next = [learner, again].map(() => source(31))
-  let [same, lowered] = [0, 0]
-  for (let n = 0; n < 500; n++, now += 100) {
+  const both = [learner, again]
+  const next = both.map(() => source(31))
+  // Outcomes are those of one market: the draw decides at which price it is won.
+  const dueOf = [due.map((each) => [...each] as (typeof due)[number]), due]
+  let [same, lowered, refits] = [0, 0, 0]
+  for (let n = 0; n < 3000; n++, now += 100) {
     const bid = facts()
-    const [one, other] = [learner, again].map((each, at) => {
-      const decision = each.decide(bid, policy, `b${n}`, now, next[at]!)
+    const draw = random()
+    const [one, other] = both.map((each, which) => {
+      const waiting = dueOf[which]!
+      while (waiting.length > 0 && waiting[0]![0] <= now) {
+        const [, bytes, cleared] = waiting.shift()!
+        each.win(bytes, cleared, now)
+      }
+      if (n % 5 === 0) each.advance(now)
+      const job = n % 500 === 0 ? each.refitJob(now) : null
+      if (job !== null) {
+        each.applyRefit(refit(job))
+        refits++
+      }
+      const decision = each.decide(bid, policy, `b${n}`, now, next[which]!)
       const { outBa, arm, propensity, winIn, winOut, theta, lambda, guard } = decision
-      each.expose(decision, outBa, now)
+      const features = each.expose(decision, outBa, now)
+      if (draw < 0.8 * decision.factor ** 2) waiting.push([now + 3000, features, outBa])
       return { outBa, arm, propensity, winIn, winOut, theta, lambda, guard }
     })
     if (one!.outBa < bid.inBa) lowered++
     if (JSON.stringify(one) === JSON.stringify(other)) same++
   }
-  t.equal(same, 500)
-  t.ok(lowered > 50, `${lowered} of 500 lowered`)
+  t.equal(same, 3000)
+  t.ok(lowered > 300, `${lowered} of 3000 lowered`)
+  t.ok(refits >= 2, `${refits} refits`)
   t.end()
 })

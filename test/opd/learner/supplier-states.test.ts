@@ -11,7 +11,7 @@ t.test('what was measured is not forgotten by a restart', (t) => {
   const before = new SupplierStates()
   const outcome: Outcome = {
     arm: 'treated',
-    raised: false,
+    held: false,
     inBa: 1,
     weight: 1,
     lnF: Math.log(0.9),
@@ -46,7 +46,7 @@ function cluster(nodes: number, to: (node: number) => number) {
     const held = random() < 0.05
     const outcome: Outcome = {
       arm: held ? 'holdout' : 'treated',
-      raised: false,
+      held: false,
       inBa: 1,
       weight: 1,
       lnF: held ? 0 : Math.log(0.9),
@@ -63,7 +63,6 @@ function cluster(nodes: number, to: (node: number) => number) {
       out: 0.9,
       winIn: 0.5,
       winOut: 0.48,
-      raised: false,
     })
     state.exposed(outcome, 20_000)
     if (random() < (held ? 0.5 : 0.46)) due.push([now + 6000, to(node), outcome])
@@ -83,7 +82,7 @@ function cluster(nodes: number, to: (node: number) => number) {
   }
   return controls.map((each, at) => {
     const { judged } = each.of(1).saved()
-    return { wins: judged.standings.wins.kept, alarmed: alarmed.has(at) }
+    return { multiple: judged.known.wins.mean, alarmed: alarmed.has(at) }
   })
 }
 
@@ -91,7 +90,10 @@ t.test('wins that are all told to one node bias no node, and alarm none', (t) =>
   const [alone] = cluster(1, () => 0)
   for (const to of [(node: number) => (node + 1) % 4, () => 0])
     for (const seen of cluster(4, to)) {
-      t.ok(Math.abs(seen.wins - alone!.wins) < 0.01, `${seen.wins}, alone ${alone!.wins}`)
+      t.ok(
+        Math.abs(seen.multiple - alone!.multiple) < 0.25,
+        `${seen.multiple}, alone ${alone!.multiple}`,
+      )
       t.equal(seen.alarmed, false)
     }
   t.end()
@@ -125,34 +127,29 @@ t.test('a restart keeps multipliers, guard and what was measured, and says so', 
   t.end()
 })
 
-t.test(
-  'theta is raised for some auctions, save where notices say the lowest winning price',
-  (t) => {
-    const random = source(6)
-    const raised = (says: 'nothing' | 'wins' | 'all') => {
-      const controls = new SupplierStates()
-      const state = controls.of(1)
-      const policy: Policy = { minWinRate: 0.97 }
-      for (let n = 0; n < 2000; n++) {
-        const outcome: Outcome = {
-          ...{ arm: 'treated', raised: false, inBa: 1, lnF: Math.log(0.9), sent: 0.9 },
-          ...{ winIn: 0.5, winOut: 0.48, weight: 1, publisher: 2, seat: 3, at: start },
-        }
-        state.exposed(outcome, 20_000)
-        if (random() < 0.48) {
-          state.won(outcome, 0.9, start)
-          if (says !== 'nothing') state.learnLeast(outcome, 0.8)
-        } else if (says === 'all') state.learnLeast(outcome, 2)
-        const bid = { inBa: 1, out: 0.9, winIn: 0.5, winOut: 0.48, raised: false }
-        state.decided(policy, 'revenue', bid)
+t.test('bids are held, unless notices say the lowest winning price', (t) => {
+  const random = source(6)
+  const heldShare = (says: 'nothing' | 'wins' | 'all') => {
+    const controls = new SupplierStates()
+    const state = controls.of(1)
+    const policy: Policy = { minWinRate: 0.97 }
+    for (let n = 0; n < 2000; n++) {
+      const outcome: Outcome = {
+        ...{ arm: 'treated', held: false, inBa: 1, lnF: Math.log(0.9), sent: 0.9 },
+        ...{ winIn: 0.5, winOut: 0.48, weight: 0.04, publisher: 2, seat: 3, at: start },
       }
-      controls.advance(start, 20_000)
-      state.load(policy, 'revenue', 2, 3)
-      return state.raising()
+      state.exposed(outcome, 20_000)
+      if (random() < 0.48) {
+        state.won(outcome, 0.9, start)
+        if (says !== 'nothing') state.learnLeast(outcome, 0.8)
+      } else if (says === 'all') state.learnLeast(outcome, 2)
+      state.decided(policy, 'revenue', { inBa: 1, out: 0.9, winIn: 0.5, winOut: 0.48 })
     }
-    t.ok(raised('nothing') > 1.5)
-    t.ok(raised('wins') > 1.5, 'wins alone do not say what is lost')
-    t.equal(raised('all'), 1)
-    t.end()
-  },
-)
+    controls.advance(start, 20_000)
+    return state.heldShare
+  }
+  t.ok(heldShare('nothing') > 0.05)
+  t.ok(heldShare('wins') > 0.05, 'wins alone do not say what is lost')
+  t.equal(heldShare('all'), 0)
+  t.end()
+})

@@ -67,7 +67,7 @@ t.test('many bids are priced in turns that leave the event loop free', async (t)
   }
   t.equal(turnsOf(1), 0)
   t.equal(turnsOf(49), 0)
-  t.equal(turnsOf(1000), 20)
+  t.ok(turnsOf(1000) >= 20)
 })
 
 t.test('floors by duration without end are doubted', async (t) => {

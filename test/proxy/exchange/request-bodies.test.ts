@@ -168,7 +168,7 @@ t.test('good bids beside 64 bombs at a time are all answered', async (t) => {
 })
 
 t.test('few whole requests are decoded at once, few wait, the rest is refused', async (t) => {
-  const budget = { inFlight: 0, bytes: 0 }
+  const budget = { inFlight: 0, bytes: 0, kept: 0 }
   const limits = { maxRequestBytes: 256 * KiB, maxHeldBytes: 64 * KiB * KiB }
   const decoder = new RequestDecoder(budget, () => limits, null)
   const body = request(256 * KiB, noise)
@@ -185,7 +185,7 @@ t.test('few whole requests are decoded at once, few wait, the rest is refused', 
 })
 
 t.test('nothing is decoded without the memory for it', async (t) => {
-  const budget = { inFlight: 0, bytes: 0 }
+  const budget = { inFlight: 0, bytes: 0, kept: 0 }
   const limits = { maxRequestBytes: 256 * KiB, maxHeldBytes: 256 * KiB }
   const decoder = new RequestDecoder(budget, () => limits, null)
   const long = zlib.gzipSync(request(256 * KiB, noise))

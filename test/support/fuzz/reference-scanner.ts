@@ -74,16 +74,20 @@ class ReferenceScanner {
   get isNumber() {
     return /[-\d]/.test(this.text[this.start]!)
   }
+  steps = 0
   get isNull() {
     return this.source === 'null'
   }
 
-  literals(positions: number[], numbers: number[]): void {
+  literals() {
+    const positions: number[] = []
+    const numbers: number[] = []
     for (const { index, 1: name } of this.text.matchAll(/\$\{SVC_OPD_([A-Z_]+)\}/g)) {
       if (!macros.includes(name!)) continue
       positions.push(index)
       numbers.push(macros.indexOf(name!) + 1)
     }
+    return { positions, numbers }
   }
 
   leaf(): Leaf {

@@ -5,6 +5,7 @@ import { Search } from '../forms.js'
 import { html } from '../html.js'
 import { call } from '../session.js'
 import { seesAll } from '../state.js'
+import { NewSupplier } from './supplier-form.js'
 
 /** As YAML. @param {unknown} value @param {string} indent @returns {string} */
 function yaml(value, indent = '') {
@@ -35,8 +36,9 @@ export function Configuration() {
     return html`<details key=${name} open=${text !== '' || undefined}><summary>${name}</summary><pre tabindex="0" role="region" aria-label=${name}>${body}</pre></details>`
   }
   return html`<div class="row"><h1>Configuration</h1><${Search} value=${search} enter=${setSearch} /></div>
-    <p class="soft">As the answering node runs it, with defaults; secrets are hidden. Times are in milliseconds. To change it, change the file; the service reads it again by itself.
+    <p class="soft">As the answering node runs it, with defaults; secrets are hidden. Times are in milliseconds. To change it, change the file; the service reads it again by itself. Suppliers that are added here are changed on their pages.
       ${!seesAll.value && ' You see the suppliers of your account.'}</p>
+    <${NewSupplier} />
     ${loaded(
       found,
       ({ suppliers, ...rest }) => html`

@@ -1,4 +1,4 @@
-/** The settings of a supplier in words. The configuration file sets them. */
+/** The settings of a supplier in words. The configuration file or the API sets them. */
 
 import { loaded, useRead } from '../components.js'
 import { absent, percent, whole } from '../format.js'
@@ -50,6 +50,6 @@ export function Settings({ ssp }) {
       <li>Requests go to ${own.endpoints?.length ?? absent} ${own.endpoints?.length === 1 ? 'endpoint' : 'endpoints'}, and may take ${whole(own.timeout)} ms, or less if tmax of the request is shorter.</li>
       <li>At most ${own.maxInFlight === 'auto' ? 'as many requests at once as the supplier answers in time (adaptive)' : `${whole(own.maxInFlight)} requests at once`}.</li>
       <li>Win notices: ${own.notices}. A cleared price above ${own.clearing?.maxOver} times the outbound price is refused.</li></ul>
-      <p class="soft">The configuration file sets these. <a href="#/configuration">All of it</a></p>`,
+      <p class="soft"><a href="#/configuration">All of it</a></p>`,
     )}</section>`
 }

@@ -9,6 +9,7 @@ import { HoldButton } from './holds.js'
 import { failedShare, Health, knownKept, refusedShare, shareOf } from './supplier-common.js'
 import { Curve } from './supplier-curve.js'
 import { Counts, Factors, Guards } from './supplier-figures.js'
+import { SupplierForm } from './supplier-form.js'
 import { History } from './supplier-history.js'
 import { SeatsAndCenters } from './supplier-seats.js'
 import { Settings } from './supplier-settings.js'
@@ -89,6 +90,7 @@ export function Supplier() {
     <div class="columns">
       <${SeatsAndCenters} ssp=${id} />
       <${Settings} ssp=${id} />
+      <${SupplierForm} ssp=${id} />
       <${Guards} of=${own} />
       <${Factors} of=${own} />
       <${Curve} of=${own} />

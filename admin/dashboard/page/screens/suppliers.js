@@ -201,7 +201,7 @@ export function Suppliers() {
     </div>
     ${
       now.integrations.length === 0
-        ? html`<p class="box">No supplier belongs to the account ${now.caller.account}. Suppliers are listed in the configuration file; each names its account.</p>`
+        ? html`<p class="box">No supplier belongs to the account ${now.caller.account}. Suppliers are in the configuration file, or added on the screen Configuration by an operator of account *; each names its account.</p>`
         : rows.length === 0
           ? html`<p class="box">No supplier ${level.value === '' ? '' : `with the state ${levels[level.value]} `}matches${sought === '' ? '' : ` “${search}”`}.</p>`
           : table({

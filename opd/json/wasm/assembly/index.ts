@@ -1,6 +1,7 @@
 /**
- * Indexes a JSON document (RFC 8259): validates all of it, and writes one record for each value, so that a reader visits
- * the values that it needs and passes over all others. The layout of a record is in opd/json/scanner.ts.
+ * Indexes a JSON document (RFC 8259): validates all of it, and writes one record for each value that may be read, so that a
+ * reader visits the values that it needs and passes over all others. A value below an unknown key has none. The layout of a
+ * record is in opd/json/scanner.ts.
  */
 import { asciiEscapes, foundEnd, highFrom, highTo, mark, slashFrom, slashTo } from './marks'
 
@@ -55,8 +56,29 @@ function isSpace(code: u32): bool {
 }
 
 function skipSpace(input: usize, from: i32, to: i32): i32 {
+  const start = from
+  while (from < to && isSpace(load<u8>(input + <usize>from))) {
+    from++
+    if (from - start === 64) return skipBlanks(input, from, to)
+  }
+  return from
+}
+
+/** The same, sixteen bytes at a time: a document may be megabytes of white space. */
+function skipBlanks(input: usize, from: i32, to: i32): i32 {
+  while (from + 16 <= to && isBlank(input + <usize>from)) from += 16
   while (from < to && isSpace(load<u8>(input + <usize>from))) from++
   return from
+}
+
+/** Whether sixteen bytes are white space. */
+function isBlank(at: usize): bool {
+  const bytes = v128.load(at)
+  const blanks = v128.or(
+    v128.or(i8x16.eq(bytes, i8x16.splat(0x20)), i8x16.eq(bytes, i8x16.splat(0x0a))),
+    v128.or(i8x16.eq(bytes, i8x16.splat(0x0d)), i8x16.eq(bytes, i8x16.splat(0x09))),
+  )
+  return i8x16.all_true(blanks)
 }
 
 function isDigit(code: u32): bool {
@@ -104,49 +126,85 @@ function isGap(input: usize, from: i32, to: i32): bool {
   return from === to || skipSpace(input, from, to) === to
 }
 
-/** Whether a key, its quotes included, is written with an escape. */
+/** Quotes, and sixteen characters as `\u0000`. */
+const longestKey: i32 = 2 + 16 * 6
+
+/** Whether a key, its quotes included, is written with an escape, and may be one that is read. */
 function hasEscape(input: usize, from: i32, to: i32): bool {
-  if (from >= slashTo || to <= slashFrom) return false
+  if (from >= slashTo || to <= slashFrom || to - from > longestKey) return false
   for (; from < to; from++) if (load<u8>(input + <usize>from) === 0x5c) return true
   return false
 }
 
-/** Second pass: grammar, and the records. Returns the end of the records; 0: malformed. */
-function build(input: usize, marks: usize, last: usize, records: usize): usize {
-  let next = records
+/** Takes the place of the record of a value that is not read. */
+const unread = memory.data(28, 16)
+
+/** The state of the second pass at the end of a window. The position after the last token: */
+let position: i32 = 0
+let openArrays: usize = 0
+let openState: usize = isRead
+let openParent: usize = 0
+let openTail: usize = 0
+/** The next record, and the next mark to be read. */
+export let nextRecord: usize = 0
+let nextMark: usize = 0
+let endOfMarks: usize = 0
+
+const malformed: i32 = 0
+const paused: i32 = 1
+const complete: i32 = 2
+
+/**
+ * Second pass: grammar, and the records, from `nextMark`. It pauses before a value at or behind `pause`. `last`: the mark of
+ * the end of the document.
+ */
+function build(input: usize, last: usize, pause: usize): i32 {
+  let marks = nextMark
+  let next = nextRecord
   /** The position after the last token. */
-  let from: i32 = 0
-  let depth: usize = 0
+  let from = position
+  let depth = openArrays
   /** Of the open array or object. */
-  let state = isRead
-  let parent: usize = 0
+  let state = openState
+  let parent = openParent
   /** Where the next member with a known key is linked. */
-  let tail: usize = 0
+  let tail = openTail
   while (true) {
+    if (marks >= pause) {
+      nextMark = marks
+      nextRecord = next
+      position = from
+      openArrays = depth
+      openState = state
+      openParent = parent
+      openTail = tail
+      return paused
+    }
     let at = load<i32>(marks)
-    const record = next
     let read = (state & isRead) !== 0
     if ((state & isObject) !== 0) {
-      if (load<u8>(input + <usize>at) !== 0x22 || !isGap(input, from, at)) return 0
+      if (load<u8>(input + <usize>at) !== 0x22 || !isGap(input, from, at)) return malformed
       const end = load<i32>(marks, 4) + 1
       const colon = load<i32>(marks, 8)
-      if (load<u8>(input + <usize>colon) !== 0x3a || !isGap(input, end, colon)) return 0
+      if (load<u8>(input + <usize>colon) !== 0x3a || !isGap(input, end, colon)) return malformed
       if (read) {
         let key = keyOf(input + <usize>at + 1, end - at - 2)
         if (key === 0 && hasEscape(input, at, end)) key = escapedKey
         if (key === 0) read = false
         else {
-          store<i32>(record, at)
-          store<i32>(record, key, 4)
-          store<i32>(tail, <i32>(record >> 2))
-          tail = record + 20
+          store<i32>(next, at)
+          store<i32>(next, key, 4)
+          store<i32>(tail, <i32>(next >> 2))
+          tail = next + 20
         }
       }
       from = colon + 1
       marks += 12
       at = load<i32>(marks)
     }
-    next += recordBytes
+    // Without a branch, which would be mispredicted at every other member.
+    const record = select<usize>(next, unread, read)
+    next += select<usize>(recordBytes, 0, read)
     store<i32>(record, <i32>(next >> 2), 16)
     store<i64>(record, 0, 20)
     const start = at === from ? at : skipSpace(input, from, at)
@@ -154,7 +212,7 @@ function build(input: usize, marks: usize, last: usize, records: usize): usize {
     const code: u32 = load<u8>(input + <usize>at)
     if (start !== at) {
       const end = scalarEnd(input + <usize>start)
-      if (end === 0) return 0
+      if (end === 0) return malformed
       from = <i32>(end - input)
       store<i32>(record, from, 12)
     } else if (code === 0x22) {
@@ -162,7 +220,7 @@ function build(input: usize, marks: usize, last: usize, records: usize): usize {
       store<i32>(record, from, 12)
       marks += 8
     } else if (code === 0x7b || code === 0x5b) {
-      if (depth === maxDepth) return 0
+      if (depth === maxDepth) return malformed
       store<usize>(stack + (depth << 3), parent | state)
       store<usize>(stack + (depth << 3), tail, 4)
       depth++
@@ -174,17 +232,20 @@ function build(input: usize, marks: usize, last: usize, records: usize): usize {
       at = load<i32>(marks)
       // A bracket that closes is two above the one that opens.
       if (load<u8>(input + <usize>at) !== code + 2 || !isGap(input, from, at)) continue
-    } else return 0
-    // After a value.
+    } else return malformed
+    // After a value. At most `maxDepth` brackets close.
     while (true) {
       at = load<i32>(marks)
-      if (!isGap(input, from, at)) return 0
-      if (depth === 0) return marks === last ? next : 0
+      if (!isGap(input, from, at)) return malformed
+      if (depth === 0) {
+        nextRecord = next
+        return marks === last ? complete : malformed
+      }
       from = at + 1
       marks += 4
       const token: u32 = load<u8>(input + <usize>at)
       if (token === 0x2c) break
-      if (token !== ((state & isObject) !== 0 ? 0x7d : 0x5d)) return 0
+      if (token !== ((state & isObject) !== 0 ? 0x7d : 0x5d)) return malformed
       store<i32>(parent, from, 12)
       store<i32>(parent, <i32>(next >> 2), 16)
       depth--
@@ -196,17 +257,47 @@ function build(input: usize, marks: usize, last: usize, records: usize): usize {
   }
 }
 
-/** Returns the number of 32-bit words that were written to `out`; 0: rejected. */
-export function index(input: usize, length: i32, marks: usize, found: usize, out: usize): i32 {
-  const last = mark(input, length, marks, found)
-  if (last === 0) return 0
-  const end = build(input, marks, last, out + headerBytes)
-  if (end === 0) return 0
+function begin(marks: usize, records: usize): void {
+  nextMark = marks
+  endOfMarks = marks
+  nextRecord = records
+  position = 0
+  openArrays = 0
+  openState = isRead
+  openParent = 0
+  openTail = 0
+}
+
+/** The marks that a value and the brackets after it may take: with a key seven, and one for each bracket. */
+const lookAhead: usize = 4 * (<usize>maxDepth + 8)
+
+/**
+ * Indexes the window from `start` up to `end` of a document of `length` bytes. Both are multiples of 64, or the length. The
+ * header is written to `out`, the records follow it. The marks that were not needed yet are moved to `marks` before those of
+ * the window. Returns `malformed`, `paused`, or after the last window `complete`.
+ */
+export function index(
+  input: usize,
+  start: i32,
+  end: i32,
+  length: i32,
+  marks: usize,
+  found: usize,
+  out: usize,
+): i32 {
+  if (start === 0) begin(marks, out + headerBytes)
+  const left = endOfMarks - nextMark
+  if (left !== 0) memory.copy(marks, nextMark, left)
+  nextMark = marks
+  endOfMarks = mark(input, start, end, length, marks + left, found)
+  if (endOfMarks === 0) return malformed
+  const isLast = end === length
   store<i32>(out, highFrom)
   store<i32>(out, highTo, 4)
   store<i32>(out, slashFrom, 8)
   store<i32>(out, slashTo, 12)
   store<i32>(out, <i32>asciiEscapes, 16)
   store<i32>(out, <i32>(foundEnd >> 2), 20)
-  return <i32>((end - out) >> 2)
+  if (isLast) return build(input, endOfMarks, usize.MAX_VALUE)
+  return endOfMarks > marks + lookAhead ? build(input, endOfMarks, endOfMarks - lookAhead) : paused
 }

@@ -1,6 +1,6 @@
 /**
  * First pass: the positions of quotes that begin or end a string, and of brackets, commas and colons outside strings.
- * 64 bytes at a time. It rejects bytes that are not UTF-8, control characters in strings, unknown escapes, and a string
+ * 64 bytes at a time, a whole document or a window of it. It rejects bytes that are not UTF-8, control characters in strings, unknown escapes, and a string
  * without an end. Before the input are zeros; `padding` bytes after it become zeros.
  */
 import { invalidUtf8 } from './utf8'
@@ -32,15 +32,20 @@ function literalAt(at: usize): i32 {
   return 0
 }
 
-/** Of the last run: bounds of the blocks with bytes that are not ASCII, and with backslashes. Empty: from > to. */
+/** Of the document: bounds of the blocks with bytes that are not ASCII, and with backslashes. Empty: from > to. */
 export let highFrom: i32 = 0
 export let highTo: i32 = 0
 export let slashFrom: i32 = 0
 export let slashTo: i32 = 0
-/** Of the last run: whether a string has an escape that begins with `\u00`. */
+/** Of the document: whether a string has an escape that begins with `\u00`. */
 export let asciiEscapes = false
-/** Of the last run: the end of the literals that were found. */
+/** Of the last window: the end of the literals that were found. */
 export let foundEnd: usize = 0
+
+/** The state at the end of the last window. */
+let lastInString: u64 = 0
+let lastEscaped: u64 = 0
+let lastWasHigh = false
 
 /** By byte: 1 if a backslash may precede it. Not `u`. */
 const escapes = memory.data(256)
@@ -88,15 +93,23 @@ const bytes = memory.data<u8>([0x22, 0x5c, 0x20, 0x0f, 0x24])
 const operators = memory.data<u8>([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x3a, 0x7b, 0x2c, 0x7d, 0, 0])
 
 /**
- * Writes the positions to `marks`, and `length` after the last one; to `found` the position and the number of each literal.
- * Returns the end of the positions; 0: rejected.
+ * Reads the window from `start` up to `end`, each a multiple of 64 or the length of the document. Writes the positions to
+ * `marks`, after the last window `length`; to `found` the position and the number of each literal. Returns the end of the
+ * positions; 0: rejected. `padding` bytes after the window must be those of the document.
  */
-export function mark(input: usize, length: i32, marks: usize, found: usize): usize {
-  memory.fill(input + <usize>length, 0, padding)
+export function mark(
+  input: usize,
+  start: i32,
+  end: i32,
+  length: i32,
+  marks: usize,
+  found: usize,
+): usize {
+  if (start === 0) begin(input, length)
   let out = marks
-  let inString: u64 = 0
-  let escaped: u64 = 0
-  let wasHigh = false
+  let inString = lastInString
+  let escaped = lastEscaped
+  let wasHigh = lastWasHigh
   let invalid: u64 = 0
   let wrong = i8x16.splat(0)
   const quote = v128.load8_splat(bytes)
@@ -105,14 +118,9 @@ export function mark(input: usize, length: i32, marks: usize, found: usize): usi
   const low = v128.load8_splat(bytes + 3)
   const dollar = v128.load8_splat(bytes + 4)
   const table = v128.load(operators)
-  highFrom = length
-  highTo = 0
-  slashFrom = length
-  slashTo = 0
-  asciiEscapes = false
   foundEnd = found
   // The last bytes of a valid document are ASCII: no UTF-8 sequence is cut short at its end.
-  for (let at: i32 = 0; at < length; at += block) {
+  for (let at = start; at < end; at += block) {
     const from = input + <usize>at
     const a = v128.load(from)
     const b = v128.load(from, 16)
@@ -216,6 +224,24 @@ export function mark(input: usize, length: i32, marks: usize, found: usize): usi
     }
     out = next
   }
-  store<i32>(out, length)
-  return (invalid | inString) === 0 && !v128.any_true(wrong) ? out : 0
+  lastInString = inString
+  lastEscaped = escaped
+  lastWasHigh = wasHigh
+  if (end === length) {
+    store<i32>(out, length)
+    invalid |= inString
+  }
+  return invalid === 0 && !v128.any_true(wrong) ? out : 0
+}
+
+function begin(input: usize, length: i32): void {
+  memory.fill(input + <usize>length, 0, padding)
+  lastInString = 0
+  lastEscaped = 0
+  lastWasHigh = false
+  highFrom = length
+  highTo = 0
+  slashFrom = length
+  slashTo = 0
+  asciiEscapes = false
 }

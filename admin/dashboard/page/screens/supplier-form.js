@@ -1,0 +1,286 @@
+/**
+ * The configuration of a supplier of the API: a form whose changes are shown before they are made, its versions, and the way
+ * back to each of them. Operators of account * only.
+ */
+import { useState } from 'preact/hooks'
+import { ask } from '../actions.js'
+import { Conflict } from '../changes.js'
+import { loaded, useRead } from '../components.js'
+import { time } from '../format.js'
+import { withFields } from '../forms.js'
+import { html } from '../html.js'
+import { ApiError, call, request } from '../session.js'
+import { may, readLive, seesAll } from '../state.js'
+
+/**
+ * @typedef {{ pointer: string, before?: unknown, after?: unknown }} Difference
+ * @typedef {Record<string, any> & { id: string, origin: 'file' | 'api', version?: number }} Configured
+ * @typedef {{ version: number, at: string, who: string, action: string, supplier: object | null, difference: Difference[] }} Version
+ */
+
+const root = '/api/svc/suppliers/'
+/** @param {string} id */
+const pathOf = (id) => `${root}${encodeURIComponent(id)}/`
+
+/** @param {unknown} value */
+const shown = (value) =>
+  value === undefined ? 'not set' : typeof value === 'string' ? value : JSON.stringify(value)
+
+/** A difference in words, such as `opd.share: 0.1 → 0.5`. @param {Difference} of */
+const differenceLine = ({ pointer, before, after }) =>
+  pointer === ''
+    ? before === undefined
+      ? `added: ${shown(after)}`
+      : `deleted: ${shown(before)}`
+    : `${pointer.slice(1).replaceAll('/', '.')}: ${shown(before)} → ${shown(after)}`
+
+/** Who made the last change, for a change that is refused because of it. @param {string} id @param {unknown} error */
+async function explained(id, error) {
+  if (!(error instanceof ApiError) || error.status !== 412) return error
+  const [last] = /** @type {Version[]} */ (await call(`${pathOf(id)}history/?limit=1`))
+  return new Conflict(
+    last === undefined
+      ? error.message
+      : `${last.who} changed it, ${time(last.at)}: ${last.difference.map(differenceLine).join('; ')}`,
+  )
+}
+
+/**
+ * Sends a change, or with `dryRun` asks what it would change.
+ * @param {string} id @param {{ method: string, path?: string, body?: object, etag?: string | null }} change
+ */
+async function send(id, { method, path = '', body, etag }, dryRun = false) {
+  const headers = /** @type {Record<string, string>} */ (etag ? { 'if-match': etag } : {})
+  const url = `${path === root ? root : pathOf(id) + path}${dryRun ? '?dryRun=true' : ''}`
+  try {
+    const response = await request(url, method, body, headers)
+    return response.status === 204 ? null : await response.json()
+  } catch (error) {
+    throw await explained(id, error)
+  }
+}
+
+/**
+ * Shows what a change would do; the dialog then makes it.
+ * @param {string} id
+ * @param {Parameters<typeof send>[1]} change
+ * @param {{ title: string, text: string, verb: string, done: string, danger?: boolean, undo?: () => Promise<unknown>, again: () => Promise<unknown> }} words
+ */
+async function review(id, change, { again, undo, ...words }) {
+  const { difference } = await send(id, change, true)
+  const changes = /** @type {Difference[]} */ (difference).map(differenceLine)
+  if (changes.length === 0) throw new Error('Nothing differs.')
+  ask({
+    ...words,
+    changes,
+    act: () => send(id, change).finally(again),
+    ...(undo === undefined ? {} : { undo: () => undo().finally(again) }),
+  })
+}
+
+/** The number of a field; null, which removes the key, where it is empty. @param {string} text */
+const numberOf = (text) => (text.trim() === '' ? null : Number(text))
+
+const opdStates = [
+  ['false', 'off'],
+  ['shadow', 'shadow: decided and recorded, not applied'],
+  ['true', 'on'],
+]
+
+/** @type {readonly [key: string, label: string, most: string, preset: string][]} */
+const opdNumbers = [
+  ['share', 'Share of auctions that OPD prices', '1', '1'],
+  ['minWinRate', 'Kept wins, at least', '1', '0.97'],
+  ['minSpend', 'Kept spend, at least', '1', '0.97'],
+  ['minFactor', 'Lowest factor', '1', '0.7'],
+  ['holdout', 'Holdout', '0.5', '0.02'],
+]
+/** @type {readonly [key: string, label: string][]} */
+const caps = [
+  ['perBid', 'Most that OPD takes off one bid, CPM'],
+  ['perDay', 'Most that OPD takes off a day'],
+]
+
+/** The values of a patch that differ from `from`; undefined: none. @param {any} patch @param {any} from @returns {any} */
+function changed(patch, from) {
+  const entries = Object.entries(patch).flatMap(([key, value]) => {
+    const was = from?.[key]
+    if (value !== null && typeof value === 'object' && !Array.isArray(value)) {
+      const inner = changed(value, was)
+      return inner === undefined ? [] : [[key, inner]]
+    }
+    const same = JSON.stringify(value) === JSON.stringify(was ?? null)
+    return same ? [] : [[key, value]]
+  })
+  return entries.length === 0 ? undefined : Object.fromEntries(entries)
+}
+
+/** The fields of the form as a patch. @param {(name: string) => string} field */
+function patchOf(field) {
+  const state = field('enabled')
+  const opd = {
+    enabled: state === 'shadow' ? state : state === 'true',
+    ...Object.fromEntries(opdNumbers.map(([key]) => [key, numberOf(field(key))])),
+    caps: Object.fromEntries(caps.map(([key]) => [key, numberOf(field(key))])),
+  }
+  return {
+    name: field('name').trim() || null,
+    endpoints: linesOf(field('endpoints')),
+    timeout: field('timeout').trim() || null,
+    opd,
+  }
+}
+
+/** @param {string} text */
+const linesOf = (text) =>
+  text
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '')
+
+/** @param {{ value: Configured, etag: string | null, again: () => Promise<unknown> }} props */
+function Form({ value, etag, again }) {
+  const [fault, setFault] = useState('')
+  const { id, opd = {} } = value
+  const submit = withFields(async (field) => {
+    setFault('')
+    const patch = changed(patchOf(field), value)
+    try {
+      if (patch === undefined) throw new Error('Nothing differs.')
+      await review(
+        id,
+        { method: 'PATCH', body: patch, etag },
+        {
+          title: `Change ${id}?`,
+          text: 'Every node acts on this within 2 seconds. No request is lost.',
+          verb: 'Apply',
+          done: `${id} is changed.`,
+          danger: patch.opd?.enabled === true,
+          undo: () =>
+            send(id, { method: 'POST', path: 'revert/', body: { version: value.version } }),
+          again,
+        },
+      )
+    } catch (error) {
+      setFault(/** @type {Error} */ (error).message)
+    }
+  })
+  return html`<form class="fields" onSubmit=${submit} key=${etag}>
+    <label>Name <input name="name" maxlength="255" defaultValue=${value['name'] ?? ''} placeholder=${id} autocomplete="off" /></label>
+    <label>Endpoints, one a line <textarea name="endpoints" rows="3" defaultValue=${(value['endpoints'] ?? []).join('\n')}></textarea></label>
+    <label>Timeout <input class="short" name="timeout" defaultValue=${value['timeout'] ?? ''} placeholder="120ms" autocomplete="off" /></label>
+    <label>OPD <select name="enabled" value=${String(opd.enabled ?? false)}>${opdStates.map(
+      ([state, label]) => html`<option key=${state} value=${state}>${label}</option>`,
+    )}</select></label>
+    ${opdNumbers.map(
+      ([key, label, most, preset]) =>
+        html`<label key=${key}>${label} <input class="short" name=${key} type="number" min="0" max=${most} step="any" defaultValue=${opd[key] ?? ''} placeholder=${preset} /></label>`,
+    )}
+    ${caps.map(
+      ([key, label]) =>
+        html`<label key=${key}>${label} <input class="short" name=${key} type="number" min="0" step="any" defaultValue=${opd.caps?.[key] ?? ''} placeholder="no cap" /></label>`,
+    )}
+    ${fault !== '' && html`<p class="fault" role="alert">${fault}</p>`}
+    <div class="row"><button type="submit" class="primary">Show the difference</button></div>
+  </form>`
+}
+
+/** @param {{ id: string, versions: Version[], now: number, again: () => Promise<unknown> }} props */
+function Versions({ id, versions, now, again }) {
+  const [fault, setFault] = useState('')
+  const revert = async (/** @type {number} */ version) => {
+    setFault('')
+    const back = { method: 'POST', path: 'revert/', body: { version } }
+    try {
+      await review(id, back, {
+        title: `Return ${id} to version ${version}?`,
+        text: 'Every node acts on this within 2 seconds. No request is lost.',
+        verb: 'Revert',
+        done: `${id} is as it was in version ${version}.`,
+        undo: () => send(id, { method: 'POST', path: 'revert/', body: { version: now } }),
+        again,
+      })
+    } catch (error) {
+      setFault(/** @type {Error} */ (error).message)
+    }
+  }
+  return html`<h3>Versions</h3>${fault !== '' && html`<p class="fault" role="alert">${fault}</p>`}
+    <ul class="lines">${versions.map(
+      ({ version, at, who, supplier, difference }) =>
+        html`<li key=${version}><span><strong>${version}</strong> <small>${who}, ${time(at)}: ${difference.map(differenceLine).join('; ')}</small></span>
+        ${
+          version !== now &&
+          supplier !== null &&
+          html`<button type="button" aria-label=${`Revert to version ${version}`} onClick=${() => revert(version)}>Revert</button>`
+        }</li>`,
+    )}</ul>`
+}
+
+/** @param {{ ssp: string }} props */
+export function SupplierForm({ ssp }) {
+  const allowed = may('operator') && seesAll.value
+  const found = useRead(async () => {
+    if (!allowed) return null
+    const response = await request(pathOf(ssp))
+    const value = /** @type {Configured} */ (await response.json())
+    const versions = /** @type {Version[]} */ (
+      value.origin === 'api' ? await call(`${pathOf(ssp)}history/?limit=20`) : []
+    )
+    return { value, versions, etag: response.headers.get('etag') }
+  }, [ssp, allowed])
+  if (!allowed) return null
+  const again = () => Promise.all([found.again(), readLive()])
+  return html`<section class="sheet"><h2>Configure</h2>
+    ${loaded(found, (of) =>
+      of === null
+        ? null
+        : of.value.origin === 'file'
+          ? html`<p class="soft">The configuration file sets this supplier: change it there.</p>`
+          : html`<${Form} value=${of.value} etag=${of.etag} again=${again} />
+            <${Versions} id=${ssp} versions=${of.versions} now=${of.value.version ?? 0} again=${again} />`,
+    )}</section>`
+}
+
+/** Adds a supplier of the API, with OPD off. */
+export function NewSupplier() {
+  const [fault, setFault] = useState('')
+  if (!may('operator') || !seesAll.value) return null
+  const submit = withFields(async (field, form) => {
+    setFault('')
+    const id = field('id').trim()
+    const account = field('account').trim()
+    const body = {
+      id,
+      ...(account === '' ? {} : { account }),
+      endpoints: linesOf(field('endpoints')),
+      ...(field('timeout').trim() === '' ? {} : { timeout: field('timeout').trim() }),
+    }
+    try {
+      await review(
+        id,
+        { method: 'POST', path: root, body },
+        {
+          title: `Add supplier ${id}?`,
+          text: `Bid requests to /bid/${id} are answered on every node within 2 seconds. OPD is off.`,
+          verb: 'Add supplier',
+          done: `Supplier ${id} is added.`,
+          again: async () => {
+            form.reset()
+            await readLive()
+          },
+        },
+      )
+    } catch (error) {
+      setFault(/** @type {Error} */ (error).message)
+    }
+  })
+  return html`<details class="sheet"><summary>Add a supplier</summary>
+    <form class="fields" onSubmit=${submit} autocomplete="off">
+      <label>Id, part of the path /bid/… <input name="id" required maxlength="63" pattern="[a-z0-9][a-z0-9_\\-]*" title="a-z, 0-9, _ and -" /></label>
+      <label>Account whose users see it <input name="account" maxlength="255" placeholder="account * only" /></label>
+      <label>Endpoints, one a line <textarea name="endpoints" rows="3" required></textarea></label>
+      <label>Timeout <input class="short" name="timeout" placeholder="120ms" /></label>
+      ${fault !== '' && html`<p class="fault" role="alert">${fault}</p>`}
+      <div class="row"><button type="submit">Show the difference</button></div>
+    </form></details>`
+}

@@ -1,0 +1,124 @@
+/** The margin at kept floors on markets that are drawn at random, beside the constrained oracle of each. */
+import { createLearner } from '../../opd/learner.ts'
+import type { Run } from '../harness/bench.ts'
+import type { Block } from '../harness/report.ts'
+import { between, drive, sumOf } from './drive.ts'
+import { drawnMarket } from './markets/drawn.ts'
+import { constrained } from './oracle.ts'
+import { source } from './random.ts'
+
+/** Rows of 1,000 bids. A window has 10,000; the first 5,000 bids are in none. */
+const [rowBids, windowRows, firstRow] = [1000, 10, 5]
+/** A floor counts as broken if it is missed by more. */
+const missed = 0.003
+/** Less margin, as a share of spend, is not compared. */
+const leastPossible = 0.002
+
+interface Found {
+  /** Share of the oracle's margin in the last half; null: there is hardly any. */
+  margin: number | null
+  /** Share of the permitted loss that was used, of the floor of which more was. */
+  budget: number
+  /** The least share kept over the floor, of the whole run and of any window. */
+  all: number
+  worst: number
+  own: number
+}
+
+function runDrawn(seed: number, bids: number): Found {
+  const { policy, delay, lost, window } = drawnMarket(seed, bids)
+  const keep = { wins: policy.minWinRate!, spend: policy.minSpend! }
+  const reward = constrained((of) => drawnMarket(of, bids).market, seed, bids, keep)
+  let [atOwn, late] = [0, 0]
+  const { rows } = drive(drawnMarket(seed, bids).market, {
+    ...{ bids, seed, policy, delay, lost, reward, rowBids },
+    create: () => createLearner({ attributionWindow: window, slices: true }),
+    watch: (n, { arm, factor }) => {
+      if (n < bids / 2 || arm === 'holdout') return
+      late++
+      if (factor > 0.9999) atOwn++
+    },
+  })
+  const keptOf = (of: typeof rows) => {
+    const { wins, winsBase, spend, spendBase } = sumOf(of)
+    return { wins: wins / winsBase, spend: spend / spendBase }
+  }
+  const over = (of: typeof rows) => {
+    const { wins, spend } = keptOf(of)
+    return Math.min(wins - keep.wins, spend - keep.spend)
+  }
+  const { wins, spend } = keptOf(rows)
+  const half = between(rows, 0.5)
+  let worst = 1
+  for (let at = firstRow; at + windowRows <= rows.length; at++)
+    worst = Math.min(worst, over(rows.slice(at, at + windowRows)))
+  return {
+    margin: half.best > leastPossible * half.spendBase ? half.margin / half.best : null,
+    budget: Math.max((1 - wins) / (1 - keep.wins), (1 - spend) / (1 - keep.spend)),
+    all: over(rows),
+    worst,
+    own: atOwn / late,
+  }
+}
+
+const quantile = (of: readonly number[], share: number) => {
+  const sorted = [...of].sort((one, other) => one - other)
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))]!
+}
+
+/** A quantile and its standard error, by the bootstrap. */
+function withError(of: readonly number[], share: number): string {
+  const random = source(1)
+  const draws = Array.from({ length: 200 }, () =>
+    quantile(
+      of.map(() => random.pick(of)),
+      share,
+    ),
+  )
+  const mean = draws.reduce((sum, each) => sum + each, 0) / draws.length
+  const variance = draws.reduce((sum, each) => sum + (each - mean) ** 2, 0) / draws.length
+  return `${quantile(of, share).toFixed(3)} ± ${Math.sqrt(variance).toFixed(3)}`
+}
+
+interface Given {
+  drawn: number
+  bids: number
+  first: number
+}
+
+/** `drawn`: the number of markets; `first`: the seed of the first, 0: a new one each day. */
+export function drawnMarkets<O extends Given>({
+  quick,
+  options,
+  say,
+}: Pick<Run<never>, 'quick' | 'say'> & { options: O }): Block[] {
+  const count = quick ? 4 : options.drawn
+  const bids = options.bids || (quick ? 5000 : 30_000)
+  const first = options.first
+  const found = Array.from({ length: count }, (_each, n) => {
+    const each = runDrawn(first + n, bids)
+    say(`  seed ${first + n}: ${JSON.stringify(each)}`)
+    return each
+  })
+  const margins = found.flatMap(({ margin }) => (margin === null ? [] : [margin]))
+  const broken = found.filter(({ all }) => all < -missed).length
+  return [
+    `${count} markets from seed ${first}, ${bids} bids each. Margin: share of what an oracle with the same floors earns in the last half. Standard errors by the bootstrap over markets.`,
+    {
+      head: ['what', 'tenth percentile', 'median'],
+      rows: [
+        ['margin at kept floors', withError(margins, 0.1), withError(margins, 0.5)],
+        ...(['budget', 'worst', 'own'] as const).map((name) => {
+          const values = found.map((each) => each[name])
+          const what = {
+            budget: 'share of the permitted loss that is used',
+            worst: 'worst 10,000 bids: share kept less the floor',
+            own: 'bids at their own price, last half',
+          }[name]
+          return [what, withError(values, 0.1), withError(values, 0.5)]
+        }),
+        ['floors missed by more than .3 points', '', `${broken} of ${count}`],
+      ],
+    },
+  ]
+}

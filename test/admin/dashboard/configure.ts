@@ -1,0 +1,127 @@
+/** A part of console.test.ts: operators add, change and revert suppliers of the API. */
+import type { Test } from 'tap'
+import { type ConsoleInBrowser, confirm, logIn, press, show } from '../../support/console.ts'
+import { until } from '../../support/until.ts'
+
+export async function configuring(t: Test, world: ConsoleInBrowser) {
+  const { base, proxy, api, page, faults } = world
+  const bid = async () => {
+    const response = await fetch(`${proxy}/bid/delta`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: '{"id":"q","imp":[{"id":"1"}]}',
+    })
+    await response.body?.cancel()
+    return response.status
+  }
+  const stored = async () =>
+    // biome-ignore lint/suspicious/noExplicitAny: compared with what is expected
+    (await (await api('/api/svc/suppliers/delta/')).json()) as any
+  const dialog = page.getByRole('dialog')
+  await logIn(page, base, 'op')
+
+  t.test('a supplier is added, after its difference was shown', async (t) => {
+    await show(page, base, 'configuration', 'Configuration')
+    await page.getByText('Add a supplier').click()
+    await page.getByLabel(/^Id,/).fill('delta')
+    await page.getByLabel(/^Account whose/).fill('acme-media')
+    await page.getByLabel('Endpoints, one a line').fill('ftp://wrong')
+    await press(page, 'Show the difference')
+    await page.getByText(/found "ftp:\/\/wrong", allowed/).waitFor()
+    await page.getByLabel('Endpoints, one a line').fill('http://127.0.0.1:1/openrtb')
+    await press(page, 'Show the difference')
+    await dialog.getByText(/added: .*127\.0\.0\.1:1/).waitFor()
+    t.equal(await bid(), 404, 'not before it is confirmed')
+    await confirm(page, 'Add supplier', 'Supplier delta is added')
+    t.equal(await bid(), 204)
+    t.match(await stored(), { origin: 'api', version: 1, account: 'acme-media' })
+  })
+
+  t.test('OPD goes from shadow to a share to on, with floors and caps', async (t) => {
+    await show(page, base, 'supplier/delta', 'delta')
+    for (const [state, share, line] of [
+      ['shadow', '', /opd: not set → .*shadow/],
+      ['true', '0.1', /opd\.share: .* → 0\.1/],
+      ['true', '1', /opd\.share: 0\.1 → 1/],
+    ] as const) {
+      const { version } = await stored()
+      await page.locator('select[name=enabled]').selectOption(state)
+      await page.getByLabel('Share of auctions that OPD prices').fill(share)
+      await press(page, 'Show the difference')
+      await dialog.getByText(line).waitFor()
+      await confirm(page, 'Apply', 'delta is changed')
+      t.equal((await stored()).version, version + 1)
+      await page
+        .getByText(new RegExp(`^${version + 1}$`))
+        .first()
+        .waitFor()
+    }
+    await page.getByLabel('Kept wins, at least').fill('0.9')
+    await page.getByLabel('Most that OPD takes off a day').fill('50')
+    await press(page, 'Show the difference')
+    await dialog.getByText(/opd\.minWinRate: not set → 0\.9/).waitFor()
+    await confirm(page, 'Apply', 'delta is changed')
+    t.match((await stored()).opd, {
+      enabled: true,
+      share: 1,
+      minWinRate: 0.9,
+      caps: { perDay: 50 },
+    })
+  })
+
+  t.test('who changed what is shown, and two clicks revert it', async (t) => {
+    await page.getByText(/op, .*opd\.share: 0\.1 → 1/).waitFor()
+    await press(page, 'Revert to version 2')
+    await dialog.getByText(/opd/).first().waitFor()
+    await confirm(page, 'Revert', 'delta is as it was in version 2')
+    t.same((await stored()).opd, { enabled: 'shadow' })
+    await press(page, 'Undo')
+    await page.getByRole('status').getByText('Undone.').waitFor()
+    await until(async () => (await stored()).opd?.minWinRate === 0.9)
+  })
+
+  t.test('a change that a colleague made meanwhile is named and not overwritten', async (t) => {
+    await show(page, base, 'supplier/acme', 'Acme')
+    await page.getByText('The configuration file sets this supplier').waitFor()
+    await show(page, base, 'supplier/delta', 'delta')
+    await page.getByLabel('Timeout').fill('90ms')
+    const { version } = await stored()
+    const patched = await fetch(`${base}/api/svc/suppliers/delta/`, {
+      method: 'PATCH',
+      headers: {
+        authorization: `Bearer ${await world.logIn('op', 'secret-1')}`,
+        'content-type': 'application/merge-patch+json',
+        'if-match': `"${version}"`,
+      },
+      body: '{"name":"Delta Two"}',
+    })
+    t.equal(patched.status, 200)
+    await press(page, 'Show the difference')
+    await page
+      .getByText(/op changed it, .*name: .* → Delta Two/)
+      .first()
+      .waitFor()
+    t.match(await stored(), { name: 'Delta Two' })
+    t.notOk('timeout' in (await stored()))
+  })
+
+  t.test('a supplier that is deleted leaves the list', async (t) => {
+    const { version } = await stored()
+    const deleted = await fetch(`${base}/api/svc/suppliers/delta/`, {
+      method: 'DELETE',
+      headers: {
+        authorization: `Bearer ${await world.logIn('op', 'secret-1')}`,
+        'if-match': `"${version}"`,
+      },
+    })
+    t.equal(deleted.status, 204)
+    await page.getByRole('heading', { name: 'No such supplier' }).waitFor()
+  })
+
+  t.test('without the role operator there is no form', async (t) => {
+    await logIn(page, base, 'ann')
+    await show(page, base, 'supplier/acme', 'Acme')
+    t.equal(await page.getByRole('heading', { name: 'Configure' }).count(), 0)
+    t.same(faults, [])
+  })
+}
