@@ -244,16 +244,20 @@ export class AgentListener {
   }
 }
 
-/** Whether the first bytes of a connection are HTTP/2's preface ("PRI * HTTP/2.0"); they stay to be read. */
+/**
+ * Whether the first bytes of a connection are HTTP/2's preface ("PRI * HTTP/2.0"); they stay to be read. A connection that
+ * sends none, and one of HTTP/1.1, which serves probes, ends after `probeTimeout`.
+ */
 function readFirst(socket: Socket, then: (isHttp2: boolean) => void): void {
-  socket.setTimeout(probeTimeout, () => socket.destroy())
+  const limit = setTimeout(() => socket.destroy(), probeTimeout)
+  socket.once('close', () => clearTimeout(limit))
   socket.once('readable', () => {
     const first: Buffer | null = socket.read()
     if (first === null) return
-    socket.setTimeout(0)
-    socket.removeAllListeners('timeout')
     socket.unshift(first)
-    then(first[0] === 0x50)
+    const isHttp2 = first[0] === 0x50
+    if (isHttp2) clearTimeout(limit)
+    then(isHttp2)
   })
 }
 

@@ -52,7 +52,8 @@ const bidReasons: Readonly<Record<BidReason, string>> = {
   no_price: 'The price is not a number above 0.',
   unknown_imp: 'The impression is not in the bid request.',
   excluded: '`opd.exclude` or `opd.deals` excludes the bid.',
-  ambiguous: 'A key that decides about the price occurs twice.',
+  ambiguous:
+    'A key that decides about the price occurs twice. In an agent call: several bids have one path, or the bid has no id.',
   request: 'The bid request cannot be read.',
   has_macro:
     'Agent calls only: the bid contains `svc_opd=${SVC_OPD_CONTEXT}`, so it is priced where its macros are expanded.',

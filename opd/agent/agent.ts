@@ -62,13 +62,16 @@ export function* priceAgentBids(
   { opd, rates, base, price, onBid }: AgentPricing,
 ): Generator<Mutation | null> {
   const rules: Rules = { opd, rates, base }
-  for (const bid of call.response?.bids ?? []) {
-    if (bid.hasMacro(call.bytes)) {
-      onBid('has_macro')
-      yield null
-      continue
-    }
-    const eligibility = checkEligibility(bid, call.request, rules)
+  const bids = call.response?.bids ?? []
+  const repeated = repeatedPaths(bids)
+  const eligibilityOf = (bid: ProtobufBid): ReturnType<typeof checkEligibility> => {
+    if (bid.hasMacro(call.bytes)) return { reason: 'has_macro' }
+    // The exchange finds the bid by its path.
+    if (bid.bidId === '' || repeated.has(pathOf(bid))) return { reason: 'ambiguous' }
+    return checkEligibility(bid, call.request, rules)
+  }
+  for (const bid of bids) {
+    const eligibility = eligibilityOf(bid)
     if ('reason' in eligibility) {
       onBid(eligibility.reason)
       yield null
@@ -87,6 +90,18 @@ const escaped = (name: string) => name.replaceAll('~', '~0').replaceAll('/', '~1
 /** `/seatbid/<seat>/bid/<bid id>`; a seat without a name is named by its index. */
 const pathOf = ({ seat, bidId }: ProtobufBid) =>
   `/seatbid/${escaped(seat.name ?? String(seat.index))}/bid/${escaped(bidId)}`
+
+/** The paths that several bids of a call have. */
+function repeatedPaths(bids: readonly ProtobufBid[]): ReadonlySet<string> {
+  const seen = new Set<string>()
+  const repeated = new Set<string>()
+  for (const bid of bids) {
+    const path = pathOf(bid)
+    if (seen.has(path)) repeated.add(path)
+    seen.add(path)
+  }
+  return repeated
+}
 
 /**
  * Writes an RTBResponse.

@@ -37,7 +37,7 @@ const wantedOverOwn = 1.15
 const tooLongOverOwn = 1.5
 /** A mean latency above this multiple of the supplier's own shows a queue. */
 const queuedOverOwn = 1.25
-/** Below the limit latency counts from this share of the time that a request has. */
+/** Below the limit latency counts from this share of the time that a request has, and each time-out at any limit. */
 const lateShare = 0.9
 /** The share answered in time below which most requests are late, unless it is near the supplier's own. */
 const mostLateShare = 0.35
@@ -260,8 +260,9 @@ export class Limiter {
   finished(sentAt: number, now: number, answered: boolean): void {
     const { sample, full, own } = this
     const took = now - sentAt
-    // Its caller, or the queue of the gate, left it less time than the supplier takes without a queue.
-    if (!answered && took < own.latency * 1.1) return this.dropped(sentAt)
+    // Its caller, or the queue of the gate, left it less time than others have, and than the supplier takes without a queue.
+    const telling = Math.min(own.latency * 1.1, this.timeBudget * lateShare)
+    if (!answered && took < telling) return this.dropped(sentAt)
     const inFlight = this.inFlight--
     this.latency = this.latency === 0 ? took : towards(this.latency, took, 1 / 8)
     if (this.fixed) return
@@ -381,9 +382,9 @@ export class Limiter {
     own.latency = sample.latency
     own.inFlight = sample.inFlight
     own.confirmed = true
-    this.loadInFlight = 0
+    this.refuteLoad(trial.inFlight)
     this.raiseTo(trial.limit)
-    this.growing = true
+    this.growing = this.loadInFlight === 0
     this.trustedUntil = now + (now - trial.since) * trustOverTrial * this.trust
     this.trust = Math.min(maxTrust, this.trust * 2)
   }
@@ -453,8 +454,8 @@ export class Limiter {
       own.latency = towards(before, sample.latency, 1 / 4)
     // After a time without answers the limit is low, and nothing has shown load.
     const isCalm = limitReached && !queued && this.loadInFlight === 0 && inFlight < own.inFlight
-    if (!limitReached || isCalm || latency * 2 <= wanted || (own.confirmed && latency <= wanted))
-      this.growing = true
+    const isOwn = own.confirmed && this.loadInFlight === 0 && latency <= wanted
+    if (!limitReached || isCalm || latency * 2 <= wanted || isOwn) this.growing = true
     else if (this.growing && latency > before * tooLongOverOwn) {
       this.growing = false
       this.limit = Math.min(this.limit, (inFlight * wanted) / latency)
@@ -476,6 +477,11 @@ export class Limiter {
     if (!limitReached || inFlight < own.inFlight * 2 || share <= own.share * 0.8) return
     own.confirmed = true
     own.inFlight = inFlight
-    this.loadInFlight = 0
+    this.refuteLoad(inFlight)
+  }
+
+  /** With this number in flight the latency is the supplier's own. Load that was found with more is not refuted by that. */
+  private refuteLoad(inFlight: number): void {
+    if (inFlight >= this.loadInFlight * 2) this.loadInFlight = 0
   }
 }

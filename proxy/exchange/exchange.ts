@@ -118,6 +118,11 @@ export class Exchange implements Candidate, ResponseSink {
     return true
   }
 
+  /** The request's body is malformed, or larger than it may be. The lane replies. */
+  refuseBody(): void {
+    if (this.stage !== 'done') this.account('refused')
+  }
+
   private get memoryFull(): boolean {
     return this.context.budget.bytes > this.context.limits.maxHeldBytes
   }

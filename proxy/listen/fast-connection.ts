@@ -7,12 +7,14 @@
  */
 import type { Socket } from 'node:net'
 import { plainAddress } from '../../opd/base/client-address.ts'
+import { refuseBytes } from '../../opd/base/pipelining.ts'
 import type { Exchange } from '../exchange/exchange.ts'
 import { problem } from '../problem.ts'
 import type { Inbound } from '../types.ts'
+import { type BodySink, ChunkedReader } from '../wire/chunked.ts'
 import { closingResponse } from '../wire/fields.ts'
 import { HeadTemplates } from '../wire/head-templates.ts'
-import { type RequestHead, readRequestHead, setLength } from '../wire/request-head.ts'
+import { chunked, type RequestHead, readRequestHead, setLength } from '../wire/request-head.ts'
 import { isTls, SocketReads } from '../wire/socket-reads.ts'
 import { singleWrite } from '../wire/write-message.ts'
 import type { ConnectionLife } from './connection-life.ts'
@@ -43,12 +45,13 @@ const noHead: RequestHead = {
   forwarded: null,
 }
 const timedOut = closingResponse('408 Request Timeout')
+const malformedBody = closingResponse('400 Bad Request')
 
 /** Bytes that may follow a request before its response. With more, the socket is paused; until it is resumed, its close is not noticed. */
 const maxEarly = 64 * 1024
 
 /** The connection is itself the request that is served, and its reply: neither is allocated. */
-export class FastConnection extends FastReply implements Inbound {
+export class FastConnection extends FastReply implements Inbound, BodySink {
   protected override readonly lane: FastLane
   private readonly onRemoved: (connection: FastConnection) => void
   readonly remote: string
@@ -66,6 +69,8 @@ export class FastConnection extends FastReply implements Inbound {
   private exchange: Exchange | null = null
   /** Bytes of the request's body that have not arrived. */
   private missing = 0
+  /** Reads a body that has the chunked coding; null: the body has a length. */
+  private chunks: ChunkedReader | null = null
 
   constructor(
     socket: Socket,
@@ -89,7 +94,10 @@ export class FastConnection extends FastReply implements Inbound {
     else if (this.state === 'responding') {
       this.early = Buffer.concat([this.early ?? noBytes, bytes.subarray(0, count)])
       if (this.early.length > maxEarly) this.reads.pause()
-    } else if (this.state === 'body') this.readBody(bytes, 0, count)
+    } else if (this.state === 'body') {
+      if (this.chunks === null) this.readBody(bytes, 0, count)
+      else this.readChunks(this.chunks, bytes, 0, count)
+    }
   }
 
   private readonly onEnd = (): void => void this.socket.destroy()
@@ -116,7 +124,7 @@ export class FastConnection extends FastReply implements Inbound {
     const headText = bytes.toString('latin1', 0, end + 2)
     const head = end < 0 ? null : readRequestHead(headText)
     if (head === null) return this.handOver(bytes.subarray(0, count))
-    heads.keep(headText, head, true)
+    if (head.length !== chunked) heads.keep(headText, head, true)
     this.begin(head, bytes, count, text, end + 4)
   }
 
@@ -126,14 +134,17 @@ export class FastConnection extends FastReply implements Inbound {
     this.head = head
     this.arrived = performance.now()
     this.since = this.arrived
-    const exchange = this.lane.begin(this, head.supplier, length)
+    const exchange = this.lane.begin(this, head.supplier, Math.max(0, length))
     if (exchange === null) return this.handOver(bytes.subarray(0, count))
     this.requests++
     this.started = false
     this.missing = length
     this.state = 'body'
     this.exchange = exchange.admit() === null ? exchange : null
-    if (text.length - from >= length) this.readWhole(bytes, count, text, from)
+    if (length === chunked) {
+      this.chunks = new ChunkedReader(this.lane.config().maxRequestBytes)
+      this.readChunks(this.chunks, bytes, from, count)
+    } else if (text.length - from >= length) this.readWhole(bytes, count, text, from)
     else this.readBody(bytes, from, count)
   }
 
@@ -162,6 +173,35 @@ export class FastConnection extends FastReply implements Inbound {
     if (this.closed) return
     if (this.missing > 0) return this.exchange?.awaitBody()
     this.bodyEnded(bytes, to, count)
+  }
+
+  private readChunks(chunks: ChunkedReader, bytes: Buffer, from: number, count: number): void {
+    const to = chunks.read(bytes.subarray(0, count), from, this)
+    if (this.closed) return
+    if (to < 0) return this.refuseMalformed()
+    if (chunks.tooLarge && this.exchange !== null) {
+      this.exchange.refuseBody()
+      this.tooLarge()
+    }
+    if (!chunks.done) return this.exchange?.awaitBody()
+    this.chunks = null
+    this.bodyEnded(bytes, to, count)
+  }
+
+  bodyBytes(bytes: Buffer, from: number, to: number): void {
+    if (this.exchange?.receiveBody(Buffer.from(bytes.subarray(from, to))) === false) this.tooLarge()
+  }
+
+  /** Where the next request begins is not known: the connection ends. */
+  private refuseMalformed(): void {
+    const { socket, started } = this
+    this.exchange?.refuseBody()
+    this.exchange = null
+    this.lane.onClosed('malformed_chunks')
+    this.state = 'closed'
+    this.since = performance.now()
+    if (started) socket.destroySoon()
+    else refuseBytes(socket, malformedBody)
   }
 
   /** `to`: the position after the body. */

@@ -210,7 +210,7 @@ export class FastClient implements Connection, BodySink {
     const end = chunks.read(bytes.subarray(0, count), at, this)
     const { joined } = this
     this.joined = null
-    if (end < 0) this.fail('a malformed chunked body')
+    if (end < 0 || chunks.tooLarge) this.fail('a malformed chunked body')
     else if (chunks.done) this.complete(end === count, joined)
   }
 
@@ -231,8 +231,9 @@ export class FastClient implements Connection, BodySink {
     this.sink = null
     this.head = null
     this.chunks = null
-    // The last chunk may wait for a slow caller; the next request on this connection does not.
-    this.flowing = true
+    // The last chunk may wait for a slow caller; the next request on this connection does not. Over TLS one read brings
+    // several records, and reading stopped at the first that waits.
+    if (!this.flowing) this.resume()
     const now = performance.now()
     const reusableFor = alone && head.keepAlive ? reuseTime(head.hint) : 0
     this.reusableUntil = now + reusableFor

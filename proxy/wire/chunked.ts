@@ -1,4 +1,4 @@
-/** Reads a chunked body (RFC 9112 7.1) strictly: sizes below 4 GiB, lines that end with CR LF. Extensions and trailers are dropped. */
+/** Reads a chunked body (RFC 9112 7.1) strictly: sizes of at most 16 digits, lines that end with CR LF. Extensions and trailers are dropped. */
 
 export interface BodySink {
   /** Bytes `from` up to `to` belong to the body. They are valid only during the call; there is one call a read. */
@@ -9,19 +9,30 @@ const LF = 10
 const token = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]+"
 const quoted = '"(?:[\\t !#-[\\]-~\\x80-\\xff]|\\\\[\\t -~\\x80-\\xff])*"'
 const extension = `[\\t ]*;[\\t ]*${token}(?:[\\t ]*=[\\t ]*(?:${token}|${quoted}))?`
-const sizeLine = new RegExp(`^0*([0-9a-fA-F]{1,8})(?:${extension})*\r\n$`)
+const sizeLine = new RegExp(`^0*([0-9a-fA-F]{1,16})(?:${extension})*\r\n$`)
 const trailerLine = new RegExp(`^${token}:[\\t -~\\x80-\\xff]*\r\n$`)
 /** Characters of a size line with its extensions, and of all trailers together. */
 const maxLine = 4096
 const maxTrailers = 64 * 1024
 
+/** Bytes of one chunk. */
+const longestChunk = 2 ** 32 - 1
+
 export class ChunkedReader {
   done = false
+  /** The size of a chunk exceeds the limit. It is known before the data of the chunk arrive, which are read on. */
+  tooLarge = false
+  private readonly limit: number
   private state: 'size' | 'data' | 'data-end' | 'trailer' = 'size'
   private line = ''
   /** Bytes of the chunk that have not arrived. */
   private missing = 0
   private trailers = 0
+
+  /** `limit`: bytes of one chunk. */
+  constructor(limit = longestChunk) {
+    this.limit = limit
+  }
 
   /**
    * Reads from `at`, and sets `done` at the end of the body. Returns the position after it, or -1: the body is malformed.
@@ -69,6 +80,7 @@ export class ChunkedReader {
     const size = sizeLine.exec(line)
     if (size === null) return false
     this.missing = Number.parseInt(size[1]!, 16)
+    if (this.missing > this.limit) this.tooLarge = true
     this.state = this.missing === 0 ? 'trailer' : 'data'
     return true
   }

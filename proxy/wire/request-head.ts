@@ -1,18 +1,21 @@
 /**
- * Reads the head of a bid request, more strictly than HTTP requires: a POST to /bid/…, one Host, one Content-Length, and
- * nothing that changes the connection. Any other request belongs to the general lane.
+ * Reads the head of a bid request, more strictly than HTTP requires: a POST to /bid/…, one Host, one Content-Length or the
+ * chunked coding, and nothing that changes the connection. Any other request belongs to the general lane.
  */
 
 import type { BidHead } from '../types.ts'
 import { isHost, lengthOf, readFields } from './fields.ts'
 import { lower } from './headers.ts'
 
+/** Instead of a length. */
+export const chunked = -1
+
 export interface RequestHead extends BidHead {
   supplier: string
   fields: string[]
-  /** The value of Content-Length: bytes of the body. */
+  /** The value of Content-Length: bytes of the body. `chunked`: the body has the chunked coding. */
   length: number
-  /** The position of that value in `fields`. */
+  /** The position of that value in `fields`; `chunked`: there is none. */
   lengthAt: number
 }
 
@@ -28,7 +31,7 @@ export function readRequestHead(text: string): RequestHead | null {
   if (!readFields(text, line[0].length, fields) || fields.length > maxFields) return null
   const lengthAt = bodyLengthAt(fields)
   if (lengthAt === null) return null
-  const length = Number(fields[lengthAt])
+  const length = lengthAt === chunked ? chunked : Number(fields[lengthAt])
   return {
     supplier: line[1]!,
     query: line[2] ?? '',
@@ -47,7 +50,10 @@ export function setLength(head: RequestHead, length: number): void {
   head.fields[head.lengthAt] = String(length)
 }
 
-/** The position of the Content-Length's value; null: no single length or Host, a transfer coding, an expectation, or a close. */
+/**
+ * The position of the Content-Length's value, or `chunked`; null: no single length or Host, another transfer coding, an
+ * expectation, or a close.
+ */
 function bodyLengthAt(fields: readonly string[]): number | null {
   let lengthAt: number | null = null
   let hosts = 0
@@ -68,8 +74,12 @@ function bodyLengthAt(fields: readonly string[]): number | null {
         if (persistence.has(lower(fields[at]!)) && !persistent.test(fields[at + 1]!)) return null
         break
       case 6:
+        if (lower(fields[at]!) === 'expect') return null
+        break
       case 17:
-        if (generalLane.has(lower(fields[at]!))) return null
+        if (lower(fields[at]!) !== 'transfer-encoding') break
+        if (lengthAt !== null || lower(fields[at + 1]!) !== 'chunked') return null
+        lengthAt = chunked
     }
   }
   return hosts === 1 ? lengthAt : null
@@ -79,4 +89,3 @@ function bodyLengthAt(fields: readonly string[]): number | null {
 const persistence = new Set(['connection', 'proxy-connection'])
 /** With an offer to upgrade, which is ignored (RFC 9110 7.8): Java's client sends one with each POST of a new connection. */
 const persistent = /^(?:keep-alive|upgrade(?:, ?http2-settings)?)$/i
-const generalLane = new Set(['expect', 'transfer-encoding'])

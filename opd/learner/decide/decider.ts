@@ -11,6 +11,11 @@ import { featureBytes, hasFloor, hashAt, supplierKey } from '../features.ts'
 import { FeatureCache } from './feature-cache.ts'
 import { type PriceQuery, PriceSearch } from './price-search.ts'
 
+/**
+ * A supplier without so many wins at lower prices has its first bids sent at this factor, so that something is learned without
+ * exploration as well. Where notices are late, so many bids are all.
+ */
+const cold = { wins: 5, bids: 300, factor: 0.95 }
 /** The lowest factor that is explored: below it little is won, and no price is chosen. */
 const exploredLeast = 0.5
 /** Explored prices near the best price differ from it by at most this share. */
@@ -82,20 +87,29 @@ export class Decider {
     decision.guard = state.guards.guard
     const least = Math.max(sound(policy.minFactor, 0, 1, 0), floor / inBa)
     const lowest = Math.max(floor, inBa * Math.max(least, state.guards.lowest(least)))
-    this.choose(decision, state, lowest)
+    const isCold = state.exposures < cold.bids && state.guards.wins < cold.wins
+    if (isCold) this.lowerTo(decision, Math.max(lowest, inBa * cold.factor))
+    else this.choose(decision, state, lowest)
     decision.weight = decision.winIn > 0 ? 1 - decision.winOut / decision.winIn : 0
     if (isHoldout) return this.keepPrice(decision)
     const explore = state.exploration(sound(policy.explore, 0, 1, usualExplore))
     const explores = explore > 0 && random() < explore
     decision.propensity = (1 - holdout) * (explores ? explore : 1 - explore)
     if (explores) this.explore(decision, Math.max(least, exploredLeast), state.exploresNear, random)
-    else if (decision.outBa < inBa && auction.held < state.heldShare) {
+    else if (!isCold && decision.outBa < inBa && auction.held < state.heldShare) {
       decision.held = true
       this.keepPrice(decision)
     }
     const { outBa: out, winIn, winOut } = decision
     if (!isFrozen) state.decided(policy, mode, { inBa, out, winIn, winOut })
     return decision
+  }
+
+  private lowerTo(decision: OwnDecision, price: number): void {
+    decision.winIn = this.curve.wins(decision.inBa)
+    decision.outBa = Math.min(price, decision.inBa)
+    decision.factor = decision.outBa / decision.inBa
+    decision.winOut = Math.min(decision.winIn, this.curve.wins(decision.outBa))
   }
 
   private keepPrice(decision: OwnDecision): Decision {

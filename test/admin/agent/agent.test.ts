@@ -126,6 +126,22 @@ t.test('a call whose time is over gets no mutation', async (t) => {
   t.ok((await outcomes('acme', 'overload')) > before)
 })
 
+t.test(
+  'bids that have one path keep their prices: an exchange could not tell them apart',
+  async (t) => {
+    const bids = (...ids: string[]) => ids.map((id) => ({ id, impid: '1', price: 2.4 }))
+    const paths = async (seatbid: object[]) => {
+      const answer = await client.call(callOf({ bid_response: { seatbid } }))
+      return answer.mutations.map(({ path }) => path)
+    }
+    t.same(await paths([{ seat: 's', bid: bids('a', 'a', 'b') }]), ['/seatbid/s/bid/b'])
+    t.same(await paths([{ bid: bids('a') }, { seat: '0', bid: bids('a', 'b') }]), [
+      '/seatbid/0/bid/b',
+    ])
+    t.same(await paths([{ seat: 's', bid: bids('') }]), [])
+  },
+)
+
 t.test('a bare win notice is attributed to the bid of a call', async (t) => {
   const answer = await client.call(
     callOf({ bid_request: { ...callOf().bid_request, id: 'auction-2' } }, { id: 'bid-won' }),

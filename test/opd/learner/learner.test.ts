@@ -75,6 +75,17 @@ t.test('prices stay within floor, minFactor and in, whatever is asked', (t) => {
   t.end()
 })
 
+t.test('a cold model lowers the price, a little', (t) => {
+  const learner = createLearner({})
+  for (const policy of [{ holdout: 0 }, { holdout: 0, explore: 0, minWinRate: 0.97 }])
+    for (let n = 0; n < 50; n++) {
+      const decision = learner.decide(facts, policy, `k${n}`, 0, () => 0.5)
+      t.equal(decision.arm, 'treated')
+      t.ok(decision.factor < 1 && decision.factor >= 0.9, `${decision.factor}`)
+    }
+  t.end()
+})
+
 t.test(
   'before any notice the prices of a few bids are drawn, and most bids keep their own',
   (t) => {

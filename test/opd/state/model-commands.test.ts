@@ -49,6 +49,7 @@ t.test('frozen: multipliers stay where they are, over a rollback as well', async
       const decision = learner.decide(facts, kept, `m${n}`, n, () => 0.5)
       const features = learner.expose(decision, decision.outBa, n)
       if (features.length > 0 && n % 2 === 0) learner.win(features, 1, n + 1)
+      if (n % 10 === 0) learner.advance(n)
     }
     const { theta, lambda } = learner.decide(facts, kept, 'm', bids, () => 0.5)
     return { theta, lambda }

@@ -240,3 +240,69 @@ t.test('an offer to upgrade a bid is ignored, the absolute form is understood', 
   const { headers } = supplier.requests[1]!
   t.notOk(headers.some((name) => /^(upgrade|http2-settings)$/i.test(name)))
 })
+
+// Of the fast lane alone: node:http reports chunks when their data arrive.
+t.test('a chunk size is checked before its data arrive', async (t) => {
+  const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url] } }, { lane: 'fast' })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  const head = 'POST /bid/acme HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n'
+  const sizes: [size: string, status: string][] = [
+    ['100001', '413'],
+    ['fffffffffffffff0', '413'],
+    ['ffffffffffffffff', '413'],
+    ['10000000000000000', '400'],
+    ['-1', '400'],
+    ['5 5', '400'],
+    ['zz', '400'],
+    ['', '400'],
+  ]
+  for (const [size, status] of sizes)
+    for (const first of ['', '2\r\n{}\r\n']) {
+      // No data of the chunk follow, and the connection stays open.
+      const socket = callTo(proxy.port)
+      socket.on('error', () => {})
+      const answered = new Promise<string>((resolve) => {
+        let seen = ''
+        socket.on('data', (chunk) => {
+          seen += chunk.toString()
+          if (seen.includes('\r\n\r\n')) resolve(seen)
+        })
+      })
+      socket.write(`${head}${first}${size}\r\n`)
+      t.match(await answered, new RegExp(`^HTTP/1\\.1 ${status} `), `"${size}" after "${first}"`)
+      socket.destroy()
+    }
+  t.equal(supplier.requests.length, 0, 'nothing was forwarded')
+})
+
+t.test(
+  'a chunked request is forwarded with a length, and its connection serves the next one',
+  async (t) => {
+    const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())
+    const proxy = await startProxy({ acme: { endpoints: [supplier.url] } })
+    t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+    const text =
+      'POST /bid/acme HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3;a=b\r\n{"a\r\n4\r\n":1}\r\n0\r\nX-Trailer: 1\r\n\r\n'
+    for (const step of [1, 7, text.length]) {
+      const socket = callTo(proxy.port)
+      for (let round = 0; round < 2; round++) {
+        const answered = new Promise<string>((resolve) =>
+          socket.once('data', (chunk) => resolve(chunk.toString())),
+        )
+        for (let from = 0; from < text.length; from += step) {
+          await new Promise((resolve) => socket.write(text.slice(from, from + step), resolve))
+        }
+        t.match(await answered, /^HTTP\/1\.1 204 /)
+      }
+      socket.destroy()
+    }
+    t.equal(supplier.requests.length, 6)
+    for (const { body, headers } of supplier.requests) {
+      t.equal(String(body), '{"a":1}')
+      const fields = headers.join('\n').toLowerCase()
+      t.match(fields, /content-length\n7(\n|$)/)
+      t.notMatch(fields, /transfer-encoding/)
+    }
+  },
+)

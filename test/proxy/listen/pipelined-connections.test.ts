@@ -14,7 +14,9 @@ const bid = post('/bid/acme', '{}')
 /** The same request for node:http. */
 const chunked =
   'POST /bid/acme HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n'
-const kinds: Record<string, string | Buffer> = { plain: bid, chunked }
+/** A client of a proxy sends the absolute form: the general lane serves it, and its connection from then on. */
+const absolute = 'POST http://a/bid/acme HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}'
+const kinds: Record<string, string | Buffer> = { plain: bid, chunked, absolute }
 
 async function world(
   t: Test,
@@ -238,7 +240,7 @@ t.test('an upgrade that comes in a drain does not hold it', async (t) => {
       text += chunk
     })
   const closed = new Promise((resolve) => caller.once('close', resolve))
-  caller.write(chunked)
+  caller.write(absolute)
   await until(() => supplier.requests.length === 1)
   const drained = proxy.close()
   await segment(caller, upgrade)

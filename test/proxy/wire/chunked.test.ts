@@ -16,7 +16,7 @@ function read(text: string, step = text.length) {
   for (let at = 0; at < text.length; at += step) {
     const part = Buffer.from(text.slice(at, at + step), 'latin1')
     const end = reader.read(part, 0, pieces)
-    if (end < 0) return null
+    if (end < 0 || reader.tooLarge) return null
     if (reader.done)
       return { body, calls, behind: part.length - end + text.length - at - part.length }
   }
