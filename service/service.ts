@@ -29,6 +29,9 @@ interface ServiceOptions {
   log: Log
 }
 
+/** Milliseconds after which suppliers are applied again if that failed. */
+const applyAgainAfter = 1000
+
 /** Milliseconds of a drain that are reserved for flushing the stores. */
 export const flushTime = (limit: number) => Math.min(5000, limit / 4)
 
@@ -49,10 +52,16 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
     await components.configure({ ...file, suppliers }, createSlices(), invalid)
     referenced.set(stored.files())
   })
-  const configured = () =>
-    configure().catch((error: Error) =>
-      log.error({ err: error.message }, 'the suppliers could not be applied'),
-    )
+  const again = new AbortController()
+  const configured = (): Promise<void> =>
+    configure().catch((error: Error) => {
+      log.error({ err: error.message }, 'the suppliers could not be applied, it is tried again')
+      // The store does not report a change twice.
+      void pause(applyAgainAfter, null, { ref: false, signal: again.signal }).then(
+        configured,
+        () => {},
+      )
+    })
   const referenced = watchFiles(() => {
     stored.recheck()
     void configured()
@@ -62,6 +71,8 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
     // Not awaited: the store is polled on while many suppliers are applied.
     if (await stored.read()) void configured()
   })
+  // They were read before other parts opened, and the store reports no change from before there was a listener.
+  if (await stored.read()) await configured()
   const applied = async () => {
     try {
       await stored.read()
@@ -145,6 +156,7 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
       watching?.close()
       referenced.close()
       clearInterval(ratesTimer)
+      again.abort()
       proxy.drain()
       pool?.drain()
       adminPlane.drain()
