@@ -92,7 +92,7 @@ export function mergePatch(value: unknown, patch: unknown): unknown {
 
 export const etagOf = ({ version }: Pick<StoredBlock, 'version'>) => `"${version}"`
 
-const accountOf = ({ account }: Block): string | null =>
+export const accountOf = ({ account }: Block): string | null =>
   typeof account === 'string' ? account : null
 
 export const unknownSupplier = () => new Problem(404, 'unknown_supplier', 'No such supplier')
@@ -114,11 +114,17 @@ export function refuseFaults(faults: readonly ProblemFault[]): void {
 }
 
 /** An id that was deleted can be used again only by its account. */
-export function reserved(row: StoredBlock | undefined, block: Block): ProblemFault[] {
+function reserved(row: StoredBlock | undefined, block: Block): ProblemFault[] {
   if (row === undefined || row.block !== null || row.account === accountOf(block)) return []
   const owner = row.account === null ? 'no account' : `account ${row.account}`
   const detail = `${row.id} is a deleted supplier of ${owner}: the id can be used again only there`
   return [{ pointer: '/account', detail }]
+}
+
+export function refuseReserved(row: StoredBlock | undefined, block: Block): void {
+  const conflicts = reserved(row, block)
+  if (conflicts.length > 0)
+    throw new Problem(409, 'reserved', 'The id belongs to another account', conflicts)
 }
 
 export function refuseExcess(rules: BlockRules, stored: number): void {

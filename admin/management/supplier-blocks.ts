@@ -22,6 +22,7 @@ import {
 } from '../store/supplier-blocks.ts'
 import { authorOf, ofAllAccounts } from './access.ts'
 import {
+  accountOf,
   type BlockRules,
   blockDifferences,
   changeOf,
@@ -33,7 +34,7 @@ import {
   refuseExcess,
   refuseFaults,
   refuseFile,
-  reserved,
+  refuseReserved,
   unknownSupplier,
 } from './block-plans.ts'
 import { matches } from './suppliers.ts'
@@ -249,7 +250,7 @@ function supplierBlockRoutes(deps: BlockDeps): Route[] {
     }
 
   async function create(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const block = blockOf(jsonOf(request))
+    const block = blockOf(jsonOf(request, maxSuppliers))
     const { id } = block
     if (typeof id === 'string') refuseFile(deps, id)
     refuseFaults(deps.check(block))
@@ -258,9 +259,7 @@ function supplierBlockRoutes(deps: BlockDeps): Route[] {
         throw new Problem(409, 'exists', 'A supplier of this id exists', [
           { pointer: '/id', detail: `${id} exists: PUT or PATCH changes it` },
         ])
-      const conflicts = reserved(row, block)
-      if (conflicts.length > 0)
-        throw new Problem(409, 'reserved', 'The id belongs to another account', conflicts)
+      refuseReserved(row, block)
       return changeOf(id as string, 'supplier_create', null, block)
     })
   }
@@ -295,6 +294,7 @@ function supplierBlockRoutes(deps: BlockDeps): Route[] {
     refuseFaults(deps.check(block))
     return changeOne(request, reply, id, (row) => {
       if (row !== undefined) refuseOutdated(request, row, false)
+      refuseReserved(row, block)
       return changeOf(id, 'supplier_revert', row?.block ?? null, block)
     })
   }
@@ -373,12 +373,15 @@ function supplierBlockRoutes(deps: BlockDeps): Route[] {
     if (row === null || !canSee(request.caller!, row.account)) throw unknownSupplier()
     // One more, with which the oldest of the page is compared.
     const versions = await readVersions(store.db, id, { before, limit: limit + 1 })
-    return versions.slice(0, limit).map(({ block, at, ...version }, index) => ({
-      ...version,
-      at: new Date(at).toISOString(),
-      supplier: block,
-      difference: blockDifferences(versions[index + 1]?.block ?? null, block),
-    }))
+    // The supplier may have been another account's; a deletion belongs to the account of the version before.
+    const isVisible = (block: Block | null | undefined) =>
+      block != null && canSee(request.caller!, accountOf(block))
+    return versions.slice(0, limit).flatMap(({ block, at, ...version }, index) => {
+      const before = versions[index + 1]?.block ?? null
+      if (!isVisible(block ?? before)) return []
+      const difference = blockDifferences(isVisible(before) ? before : null, block)
+      return [{ ...version, at: new Date(at).toISOString(), supplier: block, difference }]
+    })
   }
 
   const versionSchema = z
@@ -474,7 +477,7 @@ function supplierBlockRoutes(deps: BlockDeps): Route[] {
       body: content(sentSchema, example),
       answers: { 200: whole('The supplier after the change') },
       problems: [404, 409, 412, 422, 428, 503],
-      handler: ofAllAccounts(replacing((_row, request) => blockOf(jsonOf(request)))),
+      handler: ofAllAccounts(replacing((_row, request) => blockOf(jsonOf(request, maxSuppliers)))),
     },
     {
       ...{ method: 'PATCH', path, id: 'patchSupplier', tag, role, params },
@@ -490,7 +493,9 @@ function supplierBlockRoutes(deps: BlockDeps): Route[] {
       answers: { 200: whole('The supplier after the change') },
       problems: [404, 409, 412, 422, 428, 503],
       handler: ofAllAccounts(
-        replacing((row, request) => blockOf(mergePatch(row, blockOf(jsonOf(request))))),
+        replacing((row, request) =>
+          blockOf(mergePatch(row, blockOf(jsonOf(request, maxSuppliers)))),
+        ),
       ),
     },
     {

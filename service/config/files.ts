@@ -36,40 +36,40 @@ const kinds: readonly [is: (stat: Stats) => boolean, name: string][] = [
   [() => true, 'a device'],
 ]
 
-function faultOf(stat: Stats): string | null {
+function faultOf(stat: Stats, limit: number): string | null {
   if (!stat.isFile()) return `which is ${kinds.find(([is]) => is(stat))![1]}`
-  return stat.size > maxBytes ? `which is ${Math.ceil(stat.size / mebibyte)} MiB` : null
+  return stat.size > limit ? `which is ${Math.ceil(stat.size / mebibyte)} MiB` : null
 }
 
 /** Counts the bytes that it reads: files of /proc report size 0, and another process may append. */
-function readBytes(descriptor: number, size: number): Buffer | null {
+function readBytes(descriptor: number, size: number, limit: number): Buffer | null {
   let bytes = Buffer.alloc(Math.max(size, minBuffer) + 1)
   let length = 0
   for (;;) {
     const read = readSync(descriptor, bytes, length, bytes.length - length, null)
     if (read === 0) return bytes.subarray(0, length)
     length += read
-    if (length > maxBytes) return null
+    if (length > limit) return null
     if (length === bytes.length) bytes = Buffer.concat([bytes], 2 * length)
   }
 }
 
-/** Reads a regular file of bounded size. Never blocks on a FIFO, never throws. */
-export function readText(file: string): FileText {
+/** Reads a regular file of at most `limit` bytes. Never blocks on a FIFO, never throws. */
+export function readText(file: string, limit = maxBytes): FileText {
   let descriptor: number | null = null
   let version: FileVersion | null = null
   try {
     // Opening a device can have effects, so the kind is checked before; and after, because the file may have been replaced.
     const before = statSync(file)
     version = versionOf(before)
-    const faultBefore = faultOf(before)
+    const faultBefore = faultOf(before, limit)
     if (faultBefore !== null) return { version, fault: faultBefore, allowed }
     descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
     const opened = fstatSync(descriptor)
     version = versionOf(opened)
-    const fault = faultOf(opened)
+    const fault = faultOf(opened, limit)
     if (fault !== null) return { version, fault, allowed }
-    const bytes = readBytes(descriptor, opened.size)
+    const bytes = readBytes(descriptor, opened.size, limit)
     if (bytes === null)
       return { version, fault: `which is more than ${maxBytes / mebibyte} MiB`, allowed }
     return { version, text: bytes.toString('utf8') }

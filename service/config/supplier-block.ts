@@ -54,6 +54,9 @@ function* referenceFaults(value: unknown, path: Path = []): Generator<ConfigFaul
   }
 }
 
+/** Bytes of a file of a secret. All of them are read between two bids. */
+const maxSecret = 4096
+
 const rootSchema = z.object({ suppliers: z.array(supplierSchema) })
 const prefix = 'suppliers[0]'
 
@@ -62,7 +65,8 @@ export function checkBlock(block: unknown, base: string): CheckedBlock {
   const unsafe = [...referenceFaults(block)]
   const files: FileVersions = new Map()
   if (unsafe.length > 0) return { supplier: null, faults: unsafe, files }
-  const expansion: Expansion = { files, faults: [], external: new Map(), tooDeep: false }
+  const external = new Map<string, string>()
+  const expansion: Expansion = { files, faults: [], external, tooDeep: false, maxBytes: maxSecret }
   // The place of the supplier in a file: faults and their words are those of a file.
   const root = expand({ suppliers: [block] }, [], base, expansion) as { suppliers: object[] }
   let parsed = rootSchema.safeParse(root)

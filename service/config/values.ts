@@ -30,6 +30,11 @@ export interface Expansion {
   /** Source of each value from outside of the file, by path. Such a value is text and may have to become a number. */
   external: Map<string, string>
   tooDeep: boolean
+  /**
+   * The most bytes of a file, if the values come through the API. Faults then do not say why a file cannot be read: an
+   * operator could find out which files the node has.
+   */
+  maxBytes?: number
 }
 
 export const variable = /\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g
@@ -56,10 +61,19 @@ function readReference(reference: string, path: Path, base: string, into: Expans
   const file = resolve(base, expandText(reference, path, into))
   const name = `{file: ${reference}}`
   into.external.set(pathText(path), name)
-  const read = readText(file)
+  const { maxBytes } = into
+  const read = readText(file, maxBytes)
   into.files.set(file, read.version)
   if ('text' in read) return read.text.replace(/\r?\n$/, '')
-  into.faults.push({ path, found: `${name}, ${read.fault}`, allowed: read.allowed })
+  into.faults.push(
+    maxBytes === undefined
+      ? { path, found: `${name}, ${read.fault}`, allowed: read.allowed }
+      : {
+          path,
+          found: `${name}, which cannot be read`,
+          allowed: `a file of at most ${maxBytes} bytes`,
+        },
+  )
   return undefined
 }
 

@@ -275,7 +275,13 @@ onBoth(async (t, database) => {
     ])
     t.notMatch(JSON.stringify(plain.body), secret)
     const missing = await call('POST', '', withKeys({ file: '/absent' }, reference))
-    t.match(missing.body.errors, [{ pointer: '/clearing/keys/encryption', detail: /ENOENT/ }])
+    t.match(missing.body.errors, [
+      { pointer: '/clearing/keys/encryption', detail: /cannot be read/ },
+    ])
+    writeFileSync(join(folder, 'large'), 'x'.repeat(4097))
+    const large = await call('POST', '', withKeys({ file: join(folder, 'large') }, reference))
+    const reason = ({ detail }: { detail: string }) => detail.replace(/\{.*?\}/, '')
+    t.same(large.body.errors.map(reason), missing.body.errors.map(reason), 'nor whether it exists')
     const other = await call('POST', '', { ...withKeys(reference, reference), name: '${HOME}' })
     t.match(other.body.errors, [{ pointer: '/name' }], 'what answers show is no reference')
     const added = await call('POST', '', withKeys(reference, '${SUPPLIER_KEY}'))
@@ -327,6 +333,34 @@ onBoth(async (t, database) => {
       }
     },
   )
+
+  t.test('a list of a supplier is as long as in the file', async (t) => {
+    const cidrs = Array.from({ length: 1001 }, (_, n) => `10.0.${n >> 8}.${n & 255}/32`)
+    const long = { ...block, id: 'long', callers: { cidrs } }
+    t.equal((await call('POST', '', long)).status, 201)
+    t.equal((await change('PUT', 'long', { ...long, name: 'Long' })).status, 200)
+    t.equal((await change('PATCH', 'long', { callers: { cidrs: cidrs.toReversed() } })).status, 200)
+    t.equal((await change('DELETE', 'long')).status, 204)
+  })
+
+  t.test('a version of another account is neither shown nor returned to', async (t) => {
+    await call('POST', '', { ...block, id: 'moved', account: 'former', name: 'of-former' })
+    await change('PATCH', 'moved', { account: 'acme-media', name: 'Moved' })
+    const argv = ['user', 'add', 'reader', '--config', config, '--role', 'operator']
+    await runHere([...argv, '--account', 'acme-media'], 'reader-password')
+    const access = await token(node.bidweir, 'reader', 'reader-password')
+    const response = await fetch(`${node.admin}/api/svc/suppliers/moved/history/`, {
+      headers: { authorization: `Bearer ${access}` },
+    })
+    const text = await response.text()
+    t.match(JSON.parse(text), [{ version: 2 }])
+    t.notMatch(text, /former/)
+    t.equal((await change('DELETE', 'moved')).status, 204)
+    const taken = await call('POST', 'moved/revert/', { version: 1 })
+    t.match([taken.status, taken.body.code], [409, 'reserved'])
+    t.equal((await call('POST', 'moved/revert/', { version: 2 })).status, 201)
+    t.equal((await change('DELETE', 'moved')).status, 204)
+  })
 
   t.test('the commands of the document do what it says', async (t) => {
     const { password } = node.bidweir
