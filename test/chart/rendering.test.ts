@@ -60,6 +60,7 @@ t.test('a change that needs a restart restarts the pods, and no other', needsHel
     'opd.attributionWindow': 'config.opd.attributionWindow=1h',
     'opd.decisionLog': 'config.opd.decisionLog.path=/data/log',
     log: 'config.log.level=debug',
+    agent: 'config.agent.listen=0.0.0.0:50051',
   }
   // the chart sets these, always to the same
   const fixed = ['stateDir', 'proxy.listen', 'admin.listen', 'notices']

@@ -16,11 +16,17 @@ type Secrets = Record<string, Record<string, string>>
 
 /** As much of the Kubernetes API as `lookup` asks for, with some Secrets in it, by name. */
 async function cluster(t: Test, secrets: Secrets, immutable = false): Promise<string> {
+  const apps = { groupVersion: 'apps/v1', version: 'v1' }
+  const appsGroup = { name: 'apps', versions: [apps], preferredVersion: apps }
+  const deployments = [
+    { name: 'deployments', kind: 'Deployment', namespaced: true, verbs: ['get'] },
+  ]
   const resources = [{ name: 'secrets', kind: 'Secret', namespaced: true, verbs: ['get'] }]
   const answers: Record<string, object> = {
     '/version': { major: '1', minor: '34', gitVersion: 'v1.34.0' },
     '/api': { kind: 'APIVersions', versions: ['v1'] },
-    '/apis': { kind: 'APIGroupList', groups: [] },
+    '/apis': { kind: 'APIGroupList', groups: [appsGroup] },
+    '/apis/apps/v1': { kind: 'APIResourceList', groupVersion: 'apps/v1', resources: deployments },
     '/api/v1': { kind: 'APIResourceList', groupVersion: 'v1', resources },
   }
   for (const [name, data] of Object.entries(secrets))

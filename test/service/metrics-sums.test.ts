@@ -51,7 +51,9 @@ t.test('3,000 suppliers with traffic and wins', async (t) => {
   t.equal(sumOf(metrics, 'bidweir_cleared_price_sum_total'), count / 2, 'no win is lost')
   t.equal(sumOf(metrics, 'bidweir_margin_count'), count)
   t.ok(sumOf(metrics, 'bidweir_cleared_price_sum_total', 'ssp="_other"') > 0, 'suppliers share')
-  const limits = [...metrics.keys()].filter((series) => series.startsWith('bidweir_supplier_limit'))
+  const limits = [...metrics.keys()].filter((series) =>
+    series.startsWith('bidweir_supplier_limit{'),
+  )
   t.ok(limits.length >= 300 && limits.length < 400, 'the busiest have all gauges')
 })
 

@@ -78,5 +78,7 @@ t.test('nodes agree', { skip: postgresAbsent || redisAbsent }, async (t) => {
   // A node is ready with the model of the others.
   const late = await start(serveNode)
   await until(async () => (await fetch(`${late.admin}/readyz`)).status === 200)
-  t.ok((await spread([nodes[0], late])) <= 0.03, 'one that joins')
+  // CONTRACT 13 gives it ten seconds; the other nodes may have a newer curve at this moment.
+  await until(async () => (await spread([nodes[0], late])) <= 0.03, { what: 'one that joins' })
+  t.ok((await spread([nodes[0], late])) <= 0.03)
 })

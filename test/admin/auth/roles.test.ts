@@ -20,8 +20,8 @@ const steering = /^\/api\/svc\/(opd|models|impressions|users)\//
 function needed(method: string, path: string): Role {
   // A notice writes, whatever its method.
   if (path.startsWith('/opd/')) return 'api'
-  // The list of users shows all accounts.
-  if (path === '/api/svc/users/') return 'operator'
+  // The list of users shows all accounts, and a supplier's whole block is its operator's (CONTRACT 14).
+  if (path === '/api/svc/users/' || path.startsWith('/api/svc/suppliers/')) return 'operator'
   if (method === 'GET') return 'viewer'
   return steering.test(path) ? 'operator' : 'api'
 }

@@ -19,14 +19,14 @@ const open = async (url: string) => {
 
 t.test('who waits when it closes is refused, and it may be closed unused', async (t) => {
   const { store, worker } = await open(`sqlite:${newFolder()}/b.db`)
-  t.equal(Buffer.from(await worker.run(request)).toString(), 'key,wins\r\n')
+  t.equal(Buffer.from(await worker.run(request)).toString(), 'supplier,wins\r\n')
   const waiting = Promise.allSettled([worker.run(request), worker.run(request)])
   await worker.close()
   for (const each of await waiting)
     t.match(each, { status: 'rejected', reason: { code: 'closed' } })
   t.equal(
     Buffer.from(await worker.run(request)).toString(),
-    'key,wins\r\n',
+    'supplier,wins\r\n',
     'asked again it starts again',
   )
   await worker.close()
@@ -36,7 +36,7 @@ t.test('who waits when it closes is refused, and it may be closed unused', async
 
 t.test('a database in memory is read where it is', async (t) => {
   const { store, worker } = await open('sqlite::memory:')
-  t.equal(Buffer.from(await worker.run(request)).toString(), 'key,wins\r\n')
+  t.equal(Buffer.from(await worker.run(request)).toString(), 'supplier,wins\r\n')
   await worker.close()
   await store.close()
 })

@@ -8,7 +8,7 @@ import { post, raw } from '../../support/raw.ts'
 import { outcome } from '../../support/scripted-supplier.ts'
 import { httpSupplier } from '../../support/supplier.ts'
 import { callTo } from '../../support/transport.ts'
-import { until } from '../../support/until.ts'
+import { timePasses, until } from '../../support/until.ts'
 
 /** A supplier with `maxInFlight` places that holds each response until the test releases it. */
 async function holding(t: Test, route: object) {
@@ -219,7 +219,7 @@ t.test(
         if (counts && late === '0') possible++
         if (counts && late === '0' && isRefused) refused++
         // The rate is that of callers who do not repeat a refused request at once.
-        if (isRefused) await new Promise((resolve) => setTimeout(resolve, 400))
+        if (isRefused) await timePasses(400, 'a caller that is refused asks again later')
       }
     }
     await Promise.all(Array.from({ length: 40 }, caller))
