@@ -215,9 +215,10 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
     /** Flushes and closes the components that outlive the listeners. */
     async close() {
       await spoolBids(spool, bidLog, log)
+      // outcomes are applied to the models, and streamed
+      await store.outcomes.close()
       await models.close()
       await sink?.close()
-      await store.outcomes.close()
       await events?.close()
       retention.close()
       await fingerprints.close()

@@ -49,6 +49,8 @@ export interface Store {
 
 export interface StoreOptions {
   now: () => number
+  /** Milliseconds of a clock that is never set. */
+  monotonic?: () => number
   log: Log
   /** Called with the seconds of each ledger commit. */
   observe?: (seconds: number) => void
@@ -168,6 +170,7 @@ async function openPostgres(url: string, { log }: StoreOptions): Promise<Databas
 
 export async function openStore(url: string, options: StoreOptions): Promise<Store> {
   const { now, log, observe = () => {}, pollInterval = 500 } = options
+  const { monotonic = () => performance.now() } = options
   const databases = url.startsWith('sqlite:')
     ? openSqlite(url.slice(7), options)
     : await openPostgres(url, options)
@@ -184,7 +187,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
   /** Milliseconds that the clock of PostgreSQL is ahead of this node's. */
   let ahead = 0
   const clock = () => now() + ahead
-  const outcomes = new Outcomes({ db: wins, postgres, now: clock, log })
+  const outcomes = new Outcomes({ db: wins, postgres, now: clock, monotonic, log })
   const ledger = createLedger(wins, postgres, observe, clock, outcomes)
   const listeners: (() => Promise<void>)[] = []
   let knownRevision = -1

@@ -49,8 +49,10 @@ const aliveEvery = 2000
 const deadAfter = 30_000
 const doubtFor = 60_000
 const closeTimeout = 3000
-/** Batches of one statement, entries that are taken over at a time, and outcomes of one request to the event log. */
-const [batchesAtOnce, takenAtOnce, streamedAtOnce] = [500, 2000, 500]
+/** A longer time between two renewals of a node's row is an interruption: the others may not have renewed theirs either. */
+const interruptedAfter = 10_000
+/** Batches of one statement, entries that are taken over or read at a time, and outcomes of one request to the event log. */
+const [batchesAtOnce, entriesAtOnce, streamedAtOnce] = [500, 2000, 500]
 /** Outcomes that wait for the event log in memory. More are only in the database, and read later. */
 const maxWaiting = 20_000
 
@@ -58,6 +60,8 @@ interface OutcomesDeps {
   db: Kysely<Tables>
   postgres: boolean
   now: () => number
+  /** Milliseconds of a clock that is never set. */
+  monotonic: () => number
   log: Log
 }
 
@@ -71,10 +75,18 @@ export class Outcomes {
   private readonly batches = new Map<string, Batch>()
   private consumer: OutcomeConsumer | null = null
   private count = 0
-  private doubtUntil = Number.NEGATIVE_INFINITY
+  /** The first complete read that begins after this ends the doubt; null: there is none. */
+  private doubtUntil: number | null = null
   /** More outcomes wait in the database than in memory. */
   private spilled = false
+  /** When the row of this process was last renewed, and since when without an interruption. */
   private aliveAt = Number.NEGATIVE_INFINITY
+  private aliveSince = Number.NEGATIVE_INFINITY
+  /** Another process may have taken over entries that are in memory. */
+  private unconfirmed = false
+  private streamFailed = false
+  private closing = false
+  private closed = false
   private lost = false
   private timer: NodeJS.Timeout | null = null
 
@@ -110,12 +122,12 @@ export class Outcomes {
   /** The commit was not answered. It may be on disk, or still come. */
   unanswered(batch: string): void {
     this.inFlight.delete(batch)
-    this.doubtUntil = performance.now() + doubtFor
+    this.look()
   }
 
-  /** Reads the journal soon, because an entry was written that is not in memory. */
+  /** Reads the journal for some time, because there is, or may yet be, an entry that is not in memory. */
   look(): void {
-    this.doubtUntil = Math.max(this.doubtUntil, performance.now() + 4 * every)
+    this.doubtUntil = this.deps.monotonic() + doubtFor
   }
 
   /** Inserts entries, within the transaction of their rows. */
@@ -136,7 +148,7 @@ export class Outcomes {
   /** Begins to work on the journal. A process on SQLite is alone, so all entries are its own. */
   async follow(consumer: OutcomeConsumer): Promise<void> {
     this.consumer = consumer
-    this.doubtUntil = performance.now() + doubtFor
+    this.look()
     await this.run()
     this.timer = setInterval(() => {
       void this.run()
@@ -148,12 +160,14 @@ export class Outcomes {
   /** Does what is due. Failures are logged once; the next run tries again. */
   readonly run = shareRun(async () => {
     try {
-      await this.takeOver()
+      if (await this.renew()) await this.takeOver()
       await this.read()
       await this.settle()
       if (this.lost) this.deps.log.info({}, 'what follows a notice is up to date again')
       this.lost = false
     } catch (error) {
+      // what is in doubt may be on disk when the database is back
+      if (this.doubtUntil !== null) this.look()
       if (!this.lost)
         this.deps.log.warn(
           { err: (error as Error).message },
@@ -167,6 +181,7 @@ export class Outcomes {
   async close(): Promise<void> {
     if (this.timer === null) return
     clearInterval(this.timer)
+    this.closing = true
     const done = (async () => {
       await this.run()
       await this.send()
@@ -182,6 +197,7 @@ export class Outcomes {
     await Promise.race([done, late]).catch((error: Error) =>
       this.deps.log.info({ err: error.message }, 'the journal of notices was not closed'),
     )
+    this.closed = true
   }
 
   private add(batch: string, outcomes: readonly Outcome[], marked: boolean): void {
@@ -189,48 +205,94 @@ export class Outcomes {
     this.batches.set(batch, { waiting: streams ? outcomes : [], marked })
   }
 
-  /** Takes over the entries of processes that have ended. */
-  private async takeOver(): Promise<void> {
-    const { db, postgres, now } = this.deps
-    if (performance.now() - this.aliveAt < aliveEvery) return
+  /** Renews the row of this process if that is due; whether it was. */
+  private async renew(): Promise<boolean> {
+    const { db, postgres, now, monotonic } = this.deps
+    const began = monotonic()
+    if (began - this.aliveAt < aliveEvery) return false
     const isFirst = this.aliveAt === Number.NEGATIVE_INFINITY
     const clock = clockOf(postgres, now)
     // a process on SQLite is alone
     if (isFirst && !postgres) await sql`delete from outcome_nodes`.execute(db)
-    await sql`insert into outcome_nodes (node, alive) values (${this.node}, ${clock})
-      on conflict (node) do update set alive = excluded.alive`.execute(db)
-    if (isFirst) await this.takeAll(sql`node not in (select node from outcome_nodes)`)
+    const { numAffectedRows } = await sql`update outcome_nodes set alive = ${clock}
+      where node = ${this.node} and alive >= ${clock} - ${sql.lit(deadAfter)}`.execute(db)
+    if (Number(numAffectedRows) === 0) {
+      this.unconfirmed = true
+      await sql`insert into outcome_nodes (node, alive) values (${this.node}, ${clock})
+        on conflict (node) do update set alive = excluded.alive`.execute(db)
+    }
+    if (this.unconfirmed) await this.forgetTaken()
+    this.unconfirmed = false
+    if (isFirst)
+      await sql`insert into outcome_nodes (node, alive)
+        select distinct node, 0 from outcomes where node not in (select node from outcome_nodes)
+        on conflict (node) do nothing`.execute(db)
+    if (began - this.aliveAt > interruptedAfter) this.aliveSince = began
+    this.aliveAt = began
+    return true
+  }
+
+  /** Removes the batches from memory that another process has taken over. */
+  private async forgetTaken(): Promise<void> {
+    await inParts([...this.batches.keys()], async (part) => {
+      const { rows } = await sql<{ batch: string }>`select distinct batch from outcomes
+        where node = ${this.node} and batch in ${this.namesOf(part)}`.execute(this.deps.db)
+      const kept = new Set(rows.map(({ batch }) => batch))
+      for (const name of part) if (!kept.has(name)) this.batches.delete(name)
+    })
+  }
+
+  /**
+   * Takes over the entries of processes that have ended. After the database was away, no process has renewed its row, so
+   * only one that has long renewed its own decides that another has ended. A process that was closed says so, with 0.
+   */
+  private async takeOver(): Promise<void> {
+    if (this.closing) return
+    const { db, postgres, now } = this.deps
+    const since = sql`${clockOf(postgres, now)} - ${sql.lit(deadAfter)}`
+    const ended =
+      this.aliveAt - this.aliveSince >= deadAfter ? sql`alive < ${since}` : sql`alive = 0`
     const { rows } = await sql<{ node: string }>`select node from outcome_nodes
-      where alive < ${clock} - ${sql.lit(deadAfter)} limit 1`.execute(db)
-    for (const { node } of rows) {
-      await this.takeAll(sql`node = ${node}`)
-      await sql`delete from outcome_nodes
-        where node = ${node} and alive < ${clock} - ${sql.lit(deadAfter)}`.execute(db)
-    }
-    this.aliveAt = performance.now()
+      where ${ended}`.execute(db)
+    for (const { node } of rows) while (await this.takeSome(node, ended)) this.look()
   }
 
-  /** Takes over entries, some at a time, so that no statement takes long. */
-  private async takeAll(condition: RawBuilder<unknown>): Promise<void> {
-    const { db } = this.deps
-    for (let taken = takenAtOnce; taken === takenAtOnce; ) {
-      const { numAffectedRows = 0n } = await sql`update outcomes set node = ${this.node}
-        where (node, batch, place) in (
-          select node, batch, place from outcomes where ${condition} limit ${sql.lit(takenAtOnce)})`.execute(
-        db,
-      )
-      taken = Number(numAffectedRows)
-      if (taken > 0) this.look()
-    }
+  /**
+   * Takes over whole batches, some at a time, so that no statement takes long; whether there may be more. The row of the
+   * other process is locked meanwhile: one that returns sees what it still has.
+   */
+  private takeSome(node: string, ended: RawBuilder<unknown>): Promise<boolean> {
+    return this.deps.db.transaction().execute(async (trx) => {
+      const locked = await sql`update outcome_nodes set alive = alive
+        where node = ${node} and ${ended}`.execute(trx)
+      if (Number(locked.numAffectedRows) === 0) return false
+      const taken = await sql`update outcomes set node = ${this.node}
+        where node = ${node} and batch in (select batch from outcomes
+          where node = ${node} order by batch limit ${sql.lit(entriesAtOnce)})`.execute(trx)
+      if (Number(taken.numAffectedRows) > 0) return true
+      await sql`delete from outcome_nodes where node = ${node}`.execute(trx)
+      return false
+    })
   }
 
-  /** Reads the entries of this process that are not in memory: whole batches, in their order. */
+  /** A list of batches, within a statement. */
+  private namesOf(names: readonly string[]): RawBuilder<unknown> {
+    const { postgres } = this.deps
+    const rows = json(names.map((name) => [name]))
+    return sql`(select ${jsonMember(postgres, 0, 'text')} from ${jsonRows(postgres, rows)})`
+  }
+
+  /**
+   * Reads the entries of this process that are not in memory: whole batches, in their order. While the event log is away,
+   * those that only wait for it stay in the database.
+   */
   private async read(): Promise<void> {
     const { consumer } = this
-    const isDue = performance.now() < this.doubtUntil || this.spilled
-    if (consumer === null || !isDue || this.waiting >= maxWaiting) return
-    const { db, postgres } = this.deps
-    const known = json([...this.inFlight, ...this.batches.keys()].map((batch) => [batch]))
+    const streams = this.waiting < maxWaiting / 2 && !this.streamFailed
+    if (consumer === null || (this.doubtUntil === null && !(this.spilled && streams))) return
+    const { db, postgres, monotonic } = this.deps
+    const began = monotonic()
+    const known = this.namesOf([...this.inFlight, ...this.batches.keys()])
     const ledger = sql.table(ledgerTable(postgres))
     const { rows } = await sql<
       LedgerRow & {
@@ -245,10 +307,12 @@ export class Outcomes {
     >`select l.*, o.batch, o.applied, o.kind, o.body, o.decision as "of", o.event as "on", o.at as told
       from outcomes as o left join ${ledger} as l on l.decision = o.decision and l.event = o.event
       where o.node = ${this.node} and o.batch in (
-        select distinct batch from outcomes where node = ${this.node} and batch not in (
-          select ${jsonMember(postgres, 0, 'text')} from ${jsonRows(postgres, known)})
-        limit ${sql.lit(batchesAtOnce)})
+        select batch from outcomes where node = ${this.node} and batch not in ${known}
+          ${streams ? sql`` : sql`and applied = 0`}
+        order by batch limit ${sql.lit(entriesAtOnce)})
       order by o.batch, o.place`.execute(db)
+    // the models are closed next
+    if (this.closed) return
     const found = new Map<string, { outcomes: Outcome[]; applied: boolean }>()
     for (const { batch, applied, kind, body, of, on, told, ...row } of rows) {
       // a commit that is answered meanwhile is not in doubt
@@ -271,7 +335,9 @@ export class Outcomes {
       }
       this.add(batch, outcomes, applied)
     }
-    this.spilled = found.size === batchesAtOnce
+    const isComplete = rows.length < entriesAtOnce
+    this.spilled = !(streams && isComplete)
+    if (isComplete && this.doubtUntil !== null && began >= this.doubtUntil) this.doubtUntil = null
   }
 
   private apply(consumer: OutcomeConsumer, outcome: Outcome): void {
@@ -299,31 +365,26 @@ export class Outcomes {
           some.push(batch)
           outcomes.push(...batch.waiting)
         }
+        // another process may have taken over what waits
+        if (this.deps.monotonic() - this.aliveAt >= deadAfter) return
+        if (some.length > 0) await stream(outcomes)
+        this.streamFailed = false
         if (some.length === 0) return
-        await stream(outcomes)
         for (const batch of some) batch.waiting = []
       }
     } catch {
+      this.streamFailed = true
       // the stream has counted and logged it; the outcomes wait
     }
   })
 
   /** Deletes the entries of which nothing is left, and marks those that only wait for the event log. */
   private async settle(): Promise<void> {
-    const { db, postgres } = this.deps
+    const { db } = this.deps
     const all = [...this.batches]
-    const batchesOf = (names: readonly string[]) =>
-      sql`(select ${jsonMember(postgres, 0, 'text')} from ${jsonRows(postgres, json(names.map((name) => [name])))})`
-    const inParts = async (
-      names: readonly string[],
-      work: (part: readonly string[]) => Promise<void>,
-    ) => {
-      for (let from = 0; from < names.length; from += batchesAtOnce)
-        await work(names.slice(from, from + batchesAtOnce))
-    }
     const done = all.filter(([, { waiting }]) => waiting.length === 0).map(([name]) => name)
     await inParts(done, async (part) => {
-      await sql`delete from outcomes where node = ${this.node} and batch in ${batchesOf(part)}`.execute(
+      await sql`delete from outcomes where node = ${this.node} and batch in ${this.namesOf(part)}`.execute(
         db,
       )
       for (const name of part) this.batches.delete(name)
@@ -333,7 +394,7 @@ export class Outcomes {
       waiting.filter(([, { marked }]) => !marked).map(([name]) => name),
       async (part) => {
         await sql`update outcomes set applied = 1
-          where node = ${this.node} and batch in ${batchesOf(part)}`.execute(db)
+          where node = ${this.node} and batch in ${this.namesOf(part)}`.execute(db)
         for (const name of part) this.batches.get(name)!.marked = true
       },
     )
@@ -347,11 +408,19 @@ export class Outcomes {
   }
 }
 
+async function inParts(
+  names: readonly string[],
+  work: (part: readonly string[]) => Promise<void>,
+): Promise<void> {
+  for (let from = 0; from < names.length; from += batchesAtOnce)
+    await work(names.slice(from, from + batchesAtOnce))
+}
+
 /** Deletes some of the entries of before `before`; whether there may be more. */
 export async function deleteOutcomes(db: Kysely<Tables>, before: number): Promise<boolean> {
   const { numAffectedRows } = await sql`delete from outcomes where (node, batch, place) in (
-    select node, batch, place from outcomes where at < ${before} limit ${sql.lit(takenAtOnce)})`.execute(
+    select node, batch, place from outcomes where at < ${before} limit ${sql.lit(entriesAtOnce)})`.execute(
     db,
   )
-  return Number(numAffectedRows) === takenAtOnce
+  return Number(numAffectedRows) === entriesAtOnce
 }

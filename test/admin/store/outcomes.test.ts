@@ -1,19 +1,26 @@
 /** What follows a committed row follows once: from memory, or from the journal when the process did not get that far. */
+import { sql } from 'kysely'
 import type { Test } from 'tap'
 import { applyLossOutcome } from '../../../admin/impressions/losses.ts'
 import { lossOutcome } from '../../../admin/impressions/outcome.ts'
 import type { Store } from '../../../admin/store/index.ts'
-import { deleteOutcomes, type Outcome } from '../../../admin/store/outcomes.ts'
+import { deleteOutcomes, type Outcome, Outcomes } from '../../../admin/store/outcomes.ts'
 import { voidWin } from '../../../admin/store/voids.ts'
 import { auction } from '../../support/engine.ts'
 import { impressionsApi } from '../../support/impressions-api.ts'
 import { integration } from '../../support/opd-doubles.ts'
-import { type Database, onBoth, storeAt } from '../../support/store.ts'
+import { type Database, onBoth, silent, storeAt } from '../../support/store.ts'
 import { until } from '../../support/until.ts'
 
-/** A process of a node. `events`: its event log, which may be away. */
-async function processOn(t: Test, database: Database, events?: { away: boolean; got: string[] }) {
-  const store = await storeAt(t, database)
+/** A process of a node. `events`: its event log, which may be away. `clock`: milliseconds that only the test changes. */
+async function processOn(
+  t: Test,
+  database: Database,
+  events?: { away: boolean; got: string[] },
+  clock?: { ms: number },
+) {
+  const options = clock === undefined ? {} : { monotonic: () => clock.ms }
+  const store = await storeAt(t, database, options)
   const api = await impressionsApi(t, {
     store: store.ledger,
     losses: store.losses,
@@ -41,6 +48,25 @@ async function receive(events: { away: boolean; got: string[] }, outcomes: reado
 
 const entries = (store: Store) =>
   store.db.selectFrom('outcomes').select(['kind', 'applied']).execute()
+
+/** A whole run, not the rest of one that had begun. */
+async function run({ store }: Process) {
+  await store.outcomes.run()
+  await store.outcomes.run()
+}
+
+/** The rows of these processes, or of all, are of 31 seconds ago. */
+const becomeOld = ({ db }: Store, node?: string) =>
+  sql`update outcome_nodes set alive = alive - 31000
+    where ${node === undefined ? sql`0 = 0` : sql`node = ${node}`}`.execute(db)
+
+/** Long enough, without an interruption, to know that others are dead. */
+async function live(process: Process, clock: { ms: number }) {
+  for (let n = 0; n < 5; n++) {
+    clock.ms += 9000
+    await run(process)
+  }
+}
 
 /** Wins, an unattributed and a rejected notice, and a loss. */
 async function report({ engine, notify, lose }: Process, name: string) {
@@ -132,19 +158,161 @@ onBoth(async (t, database) => {
   )
 
   t.test('a node that lives takes over from one that does not any more', async (t) => {
-    const one = await processOn(t, database)
+    const clock = { ms: 0 }
+    const one = await processOn(t, database, undefined, clock)
     await one.follow()
     const killed = await processOn(t, database)
     await report(killed, 'killed')
-    // a process on SQLite is alone, so only its next start takes over
     t.equal((await entries(one.store)).length, 6)
-    if (!one.store.postgres) return
-    const alive = (node: string, at: number) =>
-      one.store.db.insertInto('outcome_nodes').values({ node, alive: at }).execute()
-    await alive(killed.store.outcomes.node, 1)
-    await until(async () => (await entries(one.store)).length === 0)
+    await one.store.db
+      .insertInto('outcome_nodes')
+      .values({ node: killed.store.outcomes.node, alive: 1 })
+      .execute()
+    clock.ms += 9000
+    await run(one)
+    t.equal((await entries(one.store)).length, 6, 'it does not know yet whether the other lives')
+    await live(one, clock)
+    t.same(await entries(one.store), [])
     t.same(figuresOf(one), figuresOf(killed))
     t.same(one.learner.taught, killed.learner.taught)
+  })
+
+  t.test('after the database was away for all nodes, none takes over from another', async (t) => {
+    const [logOfOne, logOfTwo] = [
+      { away: true, got: [] as string[] },
+      { away: false, got: [] as string[] },
+    ]
+    const [clockOfOne, clockOfTwo] = [{ ms: 0 }, { ms: 0 }]
+    const two = await processOn(t, database, logOfTwo, clockOfTwo)
+    await two.follow()
+    await live(two, clockOfTwo)
+    const one = await processOn(t, database, logOfOne, clockOfOne)
+    await one.follow()
+    await run(two)
+    await report(one, 'failover')
+    await run(one)
+    // as it is if the database goes away directly after the commits
+    await one.store.db.updateTable('outcomes').set({ applied: 0 }).execute()
+    const taught = [...one.learner.taught]
+    await becomeOld(one.store)
+    clockOfTwo.ms += 31_000
+    await run(two)
+    t.same([two.learner.taught, two.tally(), logOfTwo.got], [[], {}, []])
+    clockOfOne.ms += 31_000
+    await run(one)
+    logOfOne.away = false
+    await until(async () => (await entries(one.store)).length === 0)
+    t.same(logOfOne.got, ['attributed', 'attributed', 'attributed', 'loss 102'])
+    t.same(one.learner.taught, taught)
+    t.same([two.learner.taught, two.tally(), logOfTwo.got], [[], {}, []])
+  })
+
+  t.test('a node that was cut off does not stream what another has taken over', async (t) => {
+    const [logOfOne, logOfTwo] = [
+      { away: true, got: [] as string[] },
+      { away: false, got: [] as string[] },
+    ]
+    const [clockOfOne, clockOfTwo] = [{ ms: 0 }, { ms: 0 }]
+    const two = await processOn(t, database, logOfTwo, clockOfTwo)
+    await two.follow()
+    const one = await processOn(t, database, logOfOne, clockOfOne)
+    await one.follow()
+    await report(one, 'cut-off')
+    await run(one)
+    await becomeOld(one.store, one.store.outcomes.node)
+    await live(two, clockOfTwo)
+    await until(async () => (await entries(two.store)).length === 0)
+    t.same(logOfTwo.got, ['attributed', 'attributed', 'attributed', 'loss 102'])
+    clockOfOne.ms += 31_000
+    logOfOne.away = false
+    await until(() => one.store.outcomes.waiting === 0)
+    t.same(logOfOne.got, [])
+    await report(one, 'again')
+    await until(async () => (await entries(one.store)).length === 0)
+    t.equal(logOfOne.got.length, 4, 'what it commits from then on is streamed')
+  })
+
+  t.test('a commit in doubt is found after the database was away for minutes', async (t) => {
+    const clock = { ms: 0 }
+    const one = await processOn(t, database, undefined, clock)
+    await one.follow()
+    const { outcomes, db } = one.store
+    clock.ms += 61_000
+    await run(one)
+    const rename = (from: string, to: string) => db.schema.alterTable(from).renameTo(to).execute()
+    const batch = outcomes.begin()
+    const entry = { kind: 'void' as const, decision: 'd', event: 'win', body: '{}', at: Date.now() }
+    await outcomes.insert(db, batch, [entry])
+    await rename('outcomes', 'outcomes_away')
+    outcomes.unanswered(batch)
+    for (let n = 0; n < 3; n++) {
+      await run(one)
+      clock.ms += 61_000
+    }
+    await run(one)
+    await rename('outcomes_away', 'outcomes')
+    await run(one)
+    t.equal(outcomes.counts.recovered, 1)
+    t.same(await entries(one.store), [])
+  })
+
+  t.test('while the event log is away, a backlog is not read again and again', async (t) => {
+    const store = await storeAt(t, database)
+    let read = 0
+    const db = store.wins.withPlugin({
+      transformQuery: ({ node }) => node,
+      transformResult: async ({ result }) => {
+        read += result.rows.length
+        return result
+      },
+    })
+    const { postgres } = store
+    const monotonic = () => performance.now()
+    const outcomes = new Outcomes({ db, postgres, now: Date.now, monotonic, log: silent })
+    const events = { away: true, got: [] as string[] }
+    const stream = async (some: readonly Outcome[]) => {
+      if (events.away) throw new Error('away')
+      events.got.push(...some.map(({ decision }) => decision))
+    }
+    await outcomes.follow({ apply: () => t.fail('it was applied from memory'), stream })
+    t.teardown(() => outcomes.close())
+    const [batches, rows] = [80, 300]
+    for (let n = 0; n < batches; n++) {
+      const batch = outcomes.begin()
+      const some = Array.from({ length: rows }, (_, m) => ({
+        ...{ kind: 'loss' as const, decision: `${n}-${m}`, event: '', body: '{}' },
+        ...{ at: Date.now(), row: null },
+      }))
+      await outcomes.insert(store.db, batch, some)
+      outcomes.committed(batch, some)
+    }
+    await until(() => outcomes.waiting <= 20_000)
+    read = 0
+    for (let n = 0; n < 6; n++) await outcomes.run()
+    t.ok(read < 100, `${read} rows`)
+    events.away = false
+    await until(async () => (await entries(store)).length === 0)
+    t.equal(events.got.length, batches * rows)
+    t.equal(new Set(events.got).size, batches * rows)
+  })
+
+  t.test('a node that closes does not take over from another', async (t) => {
+    const clock = { ms: 0 }
+    const one = await processOn(t, database, undefined, clock)
+    await one.follow()
+    const ended = await processOn(t, database)
+    await report(ended, 'closing')
+    await one.store.db
+      .insertInto('outcome_nodes')
+      .values({ node: ended.store.outcomes.node, alive: 0 })
+      .execute()
+    clock.ms += 3000
+    await one.store.outcomes.close()
+    t.same([one.learner.taught, one.tally()], [[], {}])
+    t.equal((await entries(one.store)).length, 6)
+    const next = await processOn(t, database)
+    await next.follow()
+    t.same(next.learner.taught, ended.learner.taught)
   })
 
   t.test('entries that nobody takes are deleted with the rows of their time', async (t) => {
