@@ -19,7 +19,7 @@ export const needsHelm = {
 export const withoutCollector = { ...process.env, GOGC: 'off' }
 
 /** The golden files are one cluster's, whatever helm believes in. */
-export const kubernetes = [
+const kubernetes = [
   'monitoring.coreos.com/v1',
   'gateway.networking.k8s.io/v1',
   'keda.sh/v1alpha1',
