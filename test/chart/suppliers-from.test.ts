@@ -1,5 +1,4 @@
 /** ConfigMaps of suppliers (`suppliersFrom`): mounted, named in the configuration, and read as kubelet mounts them. */
-import { spawnSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
@@ -7,15 +6,7 @@ import { parse } from 'yaml'
 import { loadConfig } from '../../service/config/load.ts'
 import { mountConfigMap } from '../support/config-map.ts'
 import { newFolder } from '../support/process.ts'
-import {
-  chart,
-  kubernetes,
-  type Manifest,
-  manifests,
-  needsHelm,
-  template,
-  withoutCollector,
-} from './helm.ts'
+import { type Manifest, manifests, needsHelm, template } from './helm.ts'
 
 interface Pod {
   containers: { name: string; volumeMounts: { name: string; mountPath: string }[] }[]
@@ -75,20 +66,10 @@ t.test(
     const names = Array.from({ length: 12 }, (_, n) => `suppliers-${n}`)
     const values = join(folder, 'values.yaml')
     writeFileSync(values, JSON.stringify({ suppliersFrom: names.map((name) => ({ name })) }))
-    const args = [
-      'template',
-      'test',
-      chart,
-      '--namespace',
-      'bids',
-      ...kubernetes,
-      '--values',
-      values,
-    ]
-    const { stdout, stderr } = spawnSync('helm', args, { encoding: 'utf8', env: withoutCollector })
-    if (stdout === '') throw new Error(stderr)
-    const config = configOf(manifests(stdout))
-    t.ok(stdout.length < 200_000, `${stdout.length} bytes`)
+    const { ok, text: rendered, error } = template('--values', values)
+    if (!ok) throw new Error(error)
+    const config = configOf(manifests(rendered))
+    t.ok(rendered.length < 200_000, `${rendered.length} bytes`)
     for (const [part, name] of names.entries()) {
       const blocks = Array.from({ length: 500 }, (_, n) => {
         const opd =
