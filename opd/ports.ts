@@ -1,6 +1,6 @@
 /** The interfaces that the engine depends on. opd/state implements them, in memory or over Redis. */
 
-import type { Learner } from './learner.ts'
+import type { NodeLearner } from './learner-types.ts'
 import type { WrittenRecord } from './pricing/record.ts'
 import type { Mode } from './shared/arms.ts'
 import type { DecisionRecord } from './types.ts'
@@ -21,7 +21,10 @@ export interface SharedBidLog {
 }
 
 /** What a price and its notices need of a learner. */
-export type PricingLearner = Pick<Learner, 'decide' | 'expose' | 'win' | 'lose' | 'withdraw'>
+export type PricingLearner = Pick<
+  NodeLearner,
+  'decide' | 'expose' | 'win' | 'winUnapplied' | 'lose' | 'settlePast' | 'withdraw'
+>
 
 /** The learner of each mode, looked up for each decision. */
 export interface Learners {
@@ -51,6 +54,8 @@ export interface WinEntry {
   ssp: string
   cleared: number
   late: boolean
+  /** The bid competed at its own price, because the exchange did not apply the lower one. Otherwise absent. */
+  applied?: boolean
 }
 
 export interface DecisionEntry {

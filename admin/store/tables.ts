@@ -175,6 +175,8 @@ export interface LedgerRow {
   supplier: string | null
   mode: string | null
   arm: string | null
+  /** How the bid came to be priced: `proxy`, `standalone` or `agent`. */
+  via: string | null
   publisher: string | null
   domain: string | null
   seat: string | null
@@ -190,6 +192,8 @@ export interface LedgerRow {
   margin: string | null
   late: Flag
   over: Flag
+  /** Whether the exchange applied the lower price of an agent call; null: there was none. */
+  applied: Flag | null
   reason: string | null
   decided_at: number | null
   at: number

@@ -5,13 +5,12 @@
  *   flags  at  model  propensity  winIn winOut  theta floor lambda guard  in  out  currency  supplier  publisher  domain  price_dsp  seat  features
  *   1      6   4      8           2     2       4     4     4      1      1+n 1+n  1+n       1+n       1+n        1+n     1+n        1+n   the rest
  *
- * One flag says that theta, floor, lambda and guard are present, another that price_dsp is. The highest bit of the model
- * version says that the seat is: all bits of the flags are in use, and a version before reads the record all the same.
- * Records written before price_dsp or the seat existed do not have its flag.
+ * One flag says that theta, floor, lambda and guard are present, another that price_dsp is. All bits of the flags are in
+ * use: the highest bit of the model version says that the seat is present, and the two below it are `via`.
  */
 
 import { plain } from '../base/decimal.ts'
-import { type Arm, armAt, arms, guards, type Mode } from '../shared/arms.ts'
+import { type Arm, armAt, arms, guards, type Mode, type Via, vias } from '../shared/arms.ts'
 import type { DecisionRecord } from '../types.ts'
 import { maxDomainBytes, maxPublisherBytes, maxSeatBytes } from './pseudonyms.ts'
 
@@ -29,6 +28,9 @@ const explains = 0x10
 const hasPriceDsp = 0x20
 /** Of the model version. */
 const hasSeat = 0x80000000
+const viaShift = 29
+const versions = 2 ** viaShift
+const viaIndex: Readonly<Record<Via, number>> = { proxy: 0, standalone: 1, agent: 2 }
 const fixedBytes = 23
 const explaining = ['theta', 'floor', 'lambda'] as const
 /** The guard is stored as its index plus 1; 0: none. */
@@ -140,7 +142,7 @@ export function writeRecord(
   const low = record.at % 2 ** 32
   into.writeUInt16BE((record.at - low) / 2 ** 32, at)
   into.writeUInt32BE(low, at + 2)
-  const version = record.modelVersion % hasSeat
+  const version = (record.modelVersion % versions) + viaIndex[record.via] * versions
   into.writeUInt32BE(seat === undefined ? version : version + hasSeat, at + 6)
   into.writeDoubleBE(record.propensity, at + 10)
   into.writeUInt16BE(chance(record.winIn), at + 18)
@@ -214,7 +216,8 @@ export function readRecord(
     outBa: plain(texts[1]!),
     currency: texts[2]!,
     at: from.readUInt16BE(start + 1) * 2 ** 32 + from.readUInt32BE(start + 3),
-    modelVersion: version % hasSeat,
+    modelVersion: version % versions,
+    via: vias[(version >>> viaShift) & 0x03] ?? 'proxy',
     publisher: texts[4]!,
     domain: texts[5]!,
     teaches: (flags & 0x80) !== 0,
