@@ -31,6 +31,8 @@ export interface Learners {
   of(mode: Mode): PricingLearner
   /** Rises with each snapshot. Contexts contain it. */
   version(mode: Mode): number
+  /** Rises with each roll-back. */
+  epoch(mode: Mode): number
 }
 
 /** Observes each decision of a bid. Called on the hot path: it must only count. */

@@ -332,10 +332,11 @@ export class Notices {
 
   private duplicate(notice: Notice, labels: NoticeLabels & Partial<DecisionRecord>): NoticeResult {
     this.count(notice, 'duplicate', labels)
-    const { supplier, mode = '', publisher = '', domain = '', seat = '', by = null } = labels
+    const { supplier, mode = '', via = '', by = null } = labels
+    const { publisher = '', domain = '', seat = '' } = labels
     const at = this.deps.now()
     const { event } = notice
-    this.deps.onDuplicate({ supplier, event, mode, publisher, domain, seat, at })
+    this.deps.onDuplicate({ supplier, event, mode, via, publisher, domain, seat, at })
     return { status: 'duplicate', by }
   }
 }

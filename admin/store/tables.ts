@@ -139,8 +139,8 @@ export interface Tables {
     scope: string
     expires_at: number
     used: Flag
-    /** Time of the log-in; null for sessions older than this column. */
-    auth_time: number | null
+    /** Time of the log-in. */
+    auth_time: number
   }
   /** What each node publishes for the console, as JSON in parts. */
   node_figures: { node: string; part: number; at: number; figures: string }
@@ -156,9 +156,7 @@ export interface Tables {
   signing_keys: { kid: string; private_jwk: string; created_at: number }
 }
 
-/**
- * The table of the ledger: on PostgreSQL the partitioned one, of which `ledger` is the first partition.
- */
+/** The table of the ledger; on PostgreSQL it is partitioned by day. */
 export const ledgerTable = (postgres: boolean) =>
   // the type has the columns of both; `day` is internal to the ledger
   (postgres ? 'ledger_days' : 'ledger') as 'ledger'
@@ -209,6 +207,7 @@ export interface DecidedRow {
   supplier: string
   mode: string
   arm: string
+  via: string
   publisher: string
   domain: string
   bids: number
@@ -241,6 +240,7 @@ export interface HourRow {
   status: string
   mode: string
   arm: string
+  via: string
   publisher: string
   domain: string
   currency: string
@@ -249,6 +249,9 @@ export interface HourRow {
   priced: number
   late: number
   over_count: number
+  /** Wins of bids that an agent call had lowered, and those of them whose lower price was not applied. */
+  lowered: number
+  unapplied: number
   cleared: string
   out_ba: string
   margin: string

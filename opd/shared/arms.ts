@@ -31,6 +31,7 @@ export type Mode = (typeof modes)[number]
 /** How a bid came to be priced: in a bid response, by a standalone call, or by an agent call. Contexts contain the index: append only. */
 export const vias = ['proxy', 'standalone', 'agent'] as const
 export type Via = (typeof vias)[number]
+export const viaAt: Readonly<Record<Via, number>> = { proxy: 0, standalone: 1, agent: 2 }
 
 /**
  * `money`: wins count in sums of money. `asks`: the learner makes a decision. `priced`: the price of this decision is sent.
