@@ -38,6 +38,11 @@ const refusals: readonly (readonly [title: string, set: string, message: RegExp]
   ['keys in the ConfigMap', 'config.opd.keys[0].id=1', /config\.opd\.keys: is set by the chart/],
   ['a store in the ConfigMap', 'config.store.redis=x', /config\.store: is set by the chart/],
   ['a state folder elsewhere', 'config.stateDir=/x', /config\.stateDir: is set by the chart/],
+  [
+    'a ConfigMap of suppliers twice',
+    'suppliersFrom[0].name=a,suppliersFrom[1].name=a',
+    /suppliersFrom: a stands twice/,
+  ],
   ['a key id twice', 'contextKeys[0].id=1,contextKeys[1].id=1', /contextKeys: id 1 stands twice/],
   [
     'a password and a Secret',
