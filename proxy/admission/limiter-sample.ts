@@ -1,5 +1,8 @@
 /** The requests from which the limiter takes its measurements. Time is milliseconds of any monotonic clock. */
 
+/** Time-outs beyond the expected number that are chance, in standard deviations. With one, a supplier that is late for half seems overloaded every few minutes. */
+const chanceDeviations = 1.5
+
 /**
  * The requests sent until the first of them ends, within bounds. It is whole when all have ended: short latencies do not
  * outweigh long ones.
@@ -53,7 +56,9 @@ export class Sample {
 
   /** The request ended in a way that says nothing. */
   drop(sentAt: number): void {
-    if (this.contains(sentAt) && --this.size === 0) this.begin()
+    if (!this.contains(sentAt)) return
+    this.sentInFlight -= this.sentInFlight / this.size
+    if (--this.size === 0) this.begin()
   }
 
   get isWhole(): boolean {
@@ -79,6 +84,11 @@ export class Sample {
     return (this.answeredTime + this.lateTime) / this.answered
   }
 
+  /** Mean milliseconds after which the others had timed out. */
+  get lateAfter(): number {
+    return this.late === 0 ? 0 : this.lateTime / this.late
+  }
+
   /** The share answered in time. */
   get share(): number {
     return this.answered / this.ended
@@ -88,8 +98,8 @@ export class Sample {
   excess(lateShare: number): number {
     if (this.late === 0 || this.answered === 0) return 0
     const expected = this.ended * lateShare
-    // About one standard deviation of their number.
-    const unexpected = this.late - expected - Math.sqrt(expected + 1)
+    const chance = chanceDeviations * Math.sqrt(expected + 1)
+    const unexpected = this.late - expected - chance
     return (Math.max(0, unexpected) * this.lateTime) / this.late / this.answered
   }
 

@@ -50,7 +50,7 @@ const lateShare = 0.9
 const mostLateShare = 0.35
 const mostLateBelowBaseline = 0.25
 /** A supplier of which nothing is known and that answers less than this in time is tried at once: it costs little. */
-const poorShare = 0.5
+const poorShare = 0.42
 /** The first requests, whose mean latency is the baseline until there is a sample. */
 const firstRequests = 8
 /** Requests of a sample, for each place below a limit of 2, and at most. */
@@ -309,13 +309,18 @@ export class Limiter {
     const isFirst = baseline.inFlight === 0
     const queued = sample.latency > baseline.latency * queuedOverBaseline
     this.queueSeen = queued && sample.limitReached
-    const isPoor = sample.share < poorShare && (isFirst || sample.limitReached) && this.isUnknown
+    const isPoor = sample.share < poorShare && sample.lateAfter >= sample.latency && this.isUnknown
     this.learnFrom(queued, isFirst)
     // The time-outs beyond those of the baseline are requests that would have taken longer.
     const latency = sample.latency + sample.excess(1 - baseline.share)
     const late = sample.limitReached ? 0 : this.timeBudget * lateShare
-    if (isPoor) this.beginTrial(Math.min(0.5, Math.max(0.25, sample.share)), now)
-    else if (latency > Math.max(this.tooLong, late) || this.mostAreLate) this.lower(latency, now)
+    if (isPoor && isFirst) this.beginTrial(Math.min(0.5, Math.max(0.25, sample.share)), now)
+    else if (
+      latency > Math.max(this.tooLong, late) ||
+      this.mostAreLate ||
+      (isPoor && sample.limitReached)
+    )
+      this.lower(latency, now)
     else this.raise(latency, queued)
   }
 
@@ -364,7 +369,7 @@ export class Limiter {
     if (sample.share === 0) return
     if (isFirst) {
       if (baseline.latency === 0) baseline.latency = sample.latency
-      if (!queued) baseline.share = sample.share
+      baseline.share = sample.share
       baseline.inFlight = sample.inFlight
     } else if (this.hasRoom && !queued) baseline.learnShare(sample)
   }
@@ -384,7 +389,10 @@ export class Limiter {
   }
 
   private suspect(now: number): void {
-    if (this.suspected || this.sample.share <= minTrialShare) this.beginTrial(0.5, now)
+    const { share, limitReached } = this.sample
+    const isCertain =
+      share === 0 || (share <= minTrialShare && limitReached && !this.baseline.confirmed)
+    if (this.suspected || isCertain) this.beginTrial(0.5, now)
     else this.suspected = true
   }
 
@@ -423,9 +431,9 @@ export class Limiter {
       return
     } else if (this.growing) return
     if (!limitReached) this.overloaded = 0
-    else if (latency > wanted) return
+    else if (this.overloaded > 0 && latency > wanted) return
     else if (!queued && sample.latency * wantedOverBaseline > this.allowed) this.growWithoutRoom()
-    else
+    else if (latency < wanted)
       this.raiseTo(
         Math.max(this.limit + 0.25, Math.min(inFlight * 2, (inFlight * wanted) / latency)),
       )
@@ -451,7 +459,8 @@ export class Limiter {
    */
   private growWithoutRoom(): void {
     const { limit, overloaded, sample } = this
-    if (limit < overloaded) {
+    if (overloaded === 0) this.raiseTo(limit * mostGrowth)
+    else if (limit < overloaded) {
       this.growth = leastGrowth
       const permitted = (this.timeBudget * lateShare) / sample.latency
       const most = limit * Math.min(mostGrowth, Math.max(1.1, permitted))

@@ -200,7 +200,7 @@ const percent = (share: number) => `${(100 * share).toFixed(1)} %`
 
 for (const { name, what, member } of independentFamilies)
   t.test(`time-outs that do not depend on load take nothing away: ${what}`, (t) => {
-    for (const seed of [1, 3, 5, 6]) {
+    for (const seed of [1, 3, 5, 6, 7014, 8001, 8003]) {
       const one = member(seed)
       const share = goodput(one)
       t.ok(share >= 0.95, `${name} ${seed}, ${one.what}: ${percent(share)}`)
@@ -210,7 +210,7 @@ for (const { name, what, member } of independentFamilies)
 
 /** The least goodput of each of these suppliers, and the mean. A supplier without room for a queue loses more. */
 const bounds: Readonly<Record<string, { least?: number; mean?: number }>> = {
-  sharing: { least: 0.87 },
+  sharing: { least: 0.85 },
   dropping: { least: 0.92 },
   tight: { least: 0.7, mean: 0.85 },
 }
@@ -232,8 +232,8 @@ t.test(
   'a supplier whose work takes half of the deadline and more keeps most of its goodput',
   (t) => {
     const suppliers = [
-      { slots: 4, mean: 100, deadline: 200, constant: 0.92, lognormal: 0.75 },
-      { slots: 10, mean: 60, deadline: 120, constant: 0.94, lognormal: 0.77 },
+      { slots: 4, mean: 100, deadline: 200, constant: 0.88, lognormal: 0.75 },
+      { slots: 10, mean: 60, deadline: 120, constant: 0.93, lognormal: 0.75 },
       { slots: 40, mean: 30, deadline: 50, constant: 0.95, lognormal: 0.74 },
       { slots: 10, mean: 85, deadline: 120, constant: 0.88, lognormal: 0.6 },
     ]
@@ -257,6 +257,15 @@ t.test('what was measured under load is not taken for the supplier without a que
   const { seconds, late } = gate.limiter.unloaded
   t.ok(seconds < 0.13, `${seconds} s`)
   t.equal(late, 0)
+  t.end()
+})
+
+t.test('errors that come at once do not hide an overload', (t) => {
+  const { member } = loadedFamilies.find(({ name }) => name === 'errors')!
+  for (const seed of [7004, 9004]) {
+    const share = goodput(member(seed, 10))
+    t.ok(share >= 0.9, `${seed}: ${percent(share)}`)
+  }
   t.end()
 })
 
