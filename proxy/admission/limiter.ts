@@ -358,7 +358,6 @@ export class Limiter {
   private foundLoad(before: Trial, now: number): void {
     this.baseline.replaceBy(this.sample, false)
     this.overloaded = before.inFlight
-    this.growth = mostGrowth
     this.trust = 1
     this.trial = this.comparison(this.limit, now)
   }
