@@ -195,7 +195,10 @@ export async function inspectService(): Promise<{ api: ApiDocument; metrics: Met
   const config = configOf(folder, supplier.url)
   const current: ConfigRef = { config, active: activeSuppliers(config.suppliers, new Set()) }
   const components = await openComponents(current, folder, silent)
-  const rules = { ...supplierRules(() => config, null, folder), applied: async () => {} }
+  const rules = {
+    ...supplierRules(() => ({ config, fileOf: new Map() }), null, folder),
+    applied: async () => {},
+  }
   const adminPlane = await openAdminPlane(current, components, rules, () => [], silent)
   try {
     const adminUrl = `http://127.0.0.1:${(await adminPlane.listen()).port}`

@@ -3,14 +3,14 @@ import { adminSchema, storeSchema } from '../../admin/config.ts'
 import { proxySchema } from '../../proxy/config.ts'
 import { contextTtl } from './schema.ts'
 
-interface CrossFault {
+export interface CrossFault {
   path: PropertyKey[]
   found: string
   allowed: string
 }
 
 /** Faults of rows whose id another row above has. */
-function repeatedIds(rows: unknown, path: string[]): CrossFault[] {
+export function repeatedIds(rows: unknown, path: string[]): CrossFault[] {
   if (!Array.isArray(rows)) return []
   const seen = new Set<unknown>()
   const faults: CrossFault[] = []

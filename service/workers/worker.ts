@@ -81,7 +81,11 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
     log,
     keysOf: ({ opd }) => opd.keys!,
     engine: {
-      learners: { of: modelManager.of, version: (mode) => versions[mode] },
+      learners: {
+        of: modelManager.of,
+        version: (mode) => versions[mode],
+        epoch: modelManager.epoch,
+      },
       bidLog: bids,
       observer: decided,
       shared: null,
