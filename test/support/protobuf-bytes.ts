@@ -10,7 +10,7 @@ export interface SentField {
 }
 
 /** A varint in at least `width` bytes. */
-export function varint(value: number | bigint, width = 1): Buffer {
+function varint(value: number | bigint, width = 1): Buffer {
   const bytes: number[] = []
   let rest = BigInt.asUintN(64, BigInt(value))
   while (rest > 127n || bytes.length < width - 1) {
