@@ -42,6 +42,8 @@ export function createProxy(
     /** The gauges of those processes. */
     others?: () => Iterable<ProcessLoad>
     tracer?: BidTracer | null
+    /** Of the node, whose endpoints are preferred. */
+    zone?: string | null
   },
 ) {
   const {
@@ -52,6 +54,7 @@ export function createProxy(
     sharesPort = false,
     others = () => [],
     tracer = null,
+    zone = null,
   } = deps
   const closed = new Map<string, number>()
   const onClosed = (reason: string) => closed.set(reason, (closed.get(reason) ?? 0) + 1)
@@ -66,7 +69,7 @@ export function createProxy(
       ),
   })
   const suppliers = new Suppliers({
-    upstream: { resolver, lane: config.fastLane ? 'fast' : 'general' },
+    upstream: { resolver, lane: config.fastLane ? 'fast' : 'general', zone },
     leased: sharedTokens !== null,
     maxInFlight: config.maxInFlightPerSupplier,
     log,

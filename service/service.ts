@@ -15,7 +15,9 @@ import type { FileVersions } from './config/files.ts'
 import type { Load } from './config/loader.ts'
 import { needsRestart } from './config/restart.ts'
 import type { Config } from './config/schema.ts'
+import { referenceRules } from './config/supplier-block.ts'
 import { watchFiles } from './config/watch.ts'
+import { keysFile } from './context-keys.ts'
 import { openComponents } from './data-plane.ts'
 import { ratesAge } from './runtime-config.ts'
 import { supplierRules } from './supplier-rules.ts'
@@ -40,8 +42,12 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
   const current: ConfigRef = { config, active: activeSuppliers(config.suppliers, invalidOpd) }
   const started = config
   const path = load === null ? null : (loaded.files.keys().next().value ?? null)
-  const base = path === null ? '.' : dirname(path)
-  const components = await openComponents(current, base, log)
+  let files = loaded.files
+  const references = referenceRules(path === null ? '.' : dirname(path), () => [
+    keysFile(config.stateDir),
+    ...files.keys(),
+  ])
+  const components = await openComponents(current, references, log)
   const { store, stored } = components
   /** The configuration of the file, without suppliers of the API; `invalid`: those of it whose `opd` block has faults. */
   let file = config
@@ -89,7 +95,7 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
     if ((components.pool?.missing ?? 0) > 0) return ['workers']
     return components.hasModels() ? [] : ['models of the other nodes']
   }
-  const rules = { ...supplierRules(() => file, path, base), applied }
+  const rules = { ...supplierRules(() => file, path, references), applied }
   const adminPlane = await openAdminPlane(current, components, rules, notReady, log)
   const { port: adminPort } = await adminPlane.listen()
   const noticesPort = await adminPlane.listenForNotices()
@@ -123,6 +129,7 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
     const fixed = needsRestart(started, next.config)
     if (fixed.length > 0) log.warn({ paths: fixed }, 'restart needed')
     file = next.config
+    files = next.files
     invalid = next.invalidOpd
     await configure()
     warnOfOldRates()

@@ -2,15 +2,19 @@
 import type { BlockDeps } from '../admin/management/supplier-blocks.ts'
 import { withoutSecrets } from './config/hidden.ts'
 import { type Config, type SupplierConfig, supplierSchema } from './config/schema.ts'
-import { blockFaults } from './config/supplier-block.ts'
+import { blockFaults, type ReferenceRules } from './config/supplier-block.ts'
 import { listedSuppliers } from './runtime-config.ts'
 
 /**
  * @param config the configuration of the file, as of the last reload
  * @param file its path; null: there is none
- * @param base folder of relative paths in references
+ * @param references where references of suppliers of the API lead
  */
-export function supplierRules(config: () => Config, file: string | null, base: string) {
+export function supplierRules(
+  config: () => Config,
+  file: string | null,
+  references: ReferenceRules,
+) {
   let indexed: Config | null = null
   let byId = new Map<string, SupplierConfig>()
   const found = (id: string): SupplierConfig | undefined => {
@@ -26,7 +30,7 @@ export function supplierRules(config: () => Config, file: string | null, base: s
     inFile: (id) => found(id) !== undefined,
     fileCount: () => config().suppliers.length,
     fileSuppliers: () => listedSuppliers(config()),
-    check: (block) => blockFaults(block, base),
+    check: (block) => blockFaults(block, references),
     shown: (id) => withoutSecrets(found(id)!),
     schema: supplierSchema,
   } satisfies Omit<BlockDeps, 'store' | 'now' | 'applied'>

@@ -13,7 +13,9 @@ import type { Store } from '../../admin/store/index.ts'
 import { type Block, changeBlocks, readBlocks } from '../../admin/store/supplier-blocks.ts'
 import { readText } from '../config/files.ts'
 import { readYaml } from '../config/load.ts'
+import { referenceRules } from '../config/supplier-block.ts'
 import { type Path, pathText } from '../config/values.ts'
+import { keysFile } from '../context-keys.ts'
 import { supplierRules } from '../supplier-rules.ts'
 import { type CommandStreams, configOf, withStore } from './command.ts'
 import { CommandError, noInput } from './exit-codes.ts'
@@ -92,7 +94,11 @@ async function withList(
   const config = await configOf(configFile, streams)
   const read = readList(file)
   const base = configFile === undefined ? '.' : dirname(configFile)
-  const rules = supplierRules(() => config, configFile ?? null, base)
+  const rules = supplierRules(
+    () => config,
+    configFile ?? null,
+    referenceRules(base, () => [keysFile(config.stateDir)]),
+  )
   return withStore(config, streams, async (store) => {
     try {
       await listFaults(rules, read.list)

@@ -35,7 +35,8 @@ export function check(
     parsed = configSchema.safeParse(root)
   const unset = new Set(expansion.faults.map((fault) => pathText(fault.path)))
   const faults = [...before]
-  for (const { path, found, allowed } of [...expansion.faults, ...crossFaults(root)])
+  const { external } = expansion
+  for (const { path, found, allowed } of [...expansion.faults, ...crossFaults(root, external)])
     faults.push({ path: pathText(path), line: lineOf(path), found, allowed })
   const invalidOpd = new Set<string>()
   if (!parsed.success) {

@@ -2,6 +2,7 @@
 import { adminSchema, storeSchema } from '../../admin/config.ts'
 import { proxySchema } from '../../proxy/config.ts'
 import { contextTtl } from './schema.ts'
+import { pathText } from './values.ts'
 
 interface CrossFault {
   path: PropertyKey[]
@@ -56,8 +57,28 @@ function repeatedAddresses(listeners: [name: string, listen: unknown][]): CrossF
   return faults
 }
 
-/** Checks the raw value, so that these faults are reported together with all others. */
-export function crossFaults(root: unknown): CrossFault[] {
+/** Faults of secrets that are written into the file. */
+function writtenSecrets(suppliers: unknown, external: ReadonlyMap<string, string>): CrossFault[] {
+  if (!Array.isArray(suppliers)) return []
+  return suppliers.flatMap((supplier, at) => {
+    const { headers } = (supplier ?? {}) as { headers?: { secretFrom?: unknown } | null }
+    const values = headers?.secretFrom
+    if (values === null || typeof values !== 'object') return []
+    return Object.keys(values)
+      .map((name) => ['suppliers', at, 'headers', 'secretFrom', name])
+      .filter((path) => !external.has(pathText(path)))
+      .map((path) => ({
+        ...{ path, found: 'a value' },
+        allowed: 'a reference to the secret, {file: PATH} or ${NAME}',
+      }))
+  })
+}
+
+/**
+ * Checks the raw value, so that these faults are reported together with all others.
+ * @param external sources of the values that are not in the file, by path
+ */
+export function crossFaults(root: unknown, external: ReadonlyMap<string, string>): CrossFault[] {
   const at = (...path: string[]) =>
     path.reduce<unknown>((value, key) => (value as Record<string, unknown> | null)?.[key], root)
   const hasRedis = at('store', 'redis') != null
@@ -65,6 +86,7 @@ export function crossFaults(root: unknown): CrossFault[] {
   const faults = [
     ...repeatedIds(at('suppliers'), ['suppliers']),
     ...repeatedIds(at('opd', 'keys'), ['opd', 'keys']),
+    ...writtenSecrets(at('suppliers'), external),
     ...repeatedAddresses([
       ['proxy', at('proxy', 'listen') ?? proxySchema.shape.listen.parse(undefined)],
       ['admin', at('admin', 'listen') ?? adminSchema.shape.listen.parse(undefined)],
