@@ -3,6 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { ExchangeContext } from './exchange/exchange.ts'
 import { Exchange } from './exchange/exchange.ts'
+import { onChunkTooLarge } from './listen/chunk-sizes.ts'
 import { headFault, inboundOf, pathOf } from './listen/node-http.ts'
 import type { PassThrough } from './pass/pass.ts'
 import type { PassTarget } from './pass/upgrade.ts'
@@ -73,6 +74,10 @@ export class Router {
     request.on('data', (chunk: Buffer) => {
       // The rest is read and discarded: a close while the caller still writes would reset the connection.
       if (!exchange.receiveBody(chunk) && !response.headersSent) this.refuse(response, 'body')
+    })
+    onChunkTooLarge(request, () => {
+      exchange.refuseBody()
+      if (!response.headersSent) this.refuse(response, 'body', true)
     })
     request.on('end', () => exchange.bodyReceived())
     // The body was cut short. The 'close' event of the response follows, and ends the exchange.

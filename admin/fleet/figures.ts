@@ -73,8 +73,7 @@ export interface NodeFigures {
   at: number
   /** Length of the last minutes in seconds; shorter after a start. */
   window: number
-  /** Absent from figures of an older version. */
-  problems?: NodeProblem[]
+  problems: NodeProblem[]
   /** Notices without a supplier, such as rejected ones, by status. */
   unplaced: Record<string, number>
   suppliers: Record<string, SupplierFigures>

@@ -1,7 +1,6 @@
 /**
- * The days of the ledger in PostgreSQL: one partition for each day of decision, and `ledger` for all days before the
- * first of them. The day of a row follows from its decision, so the key of each partition keeps the rows of one
- * decision unique. Each partition has the indexes of `ledger`; the partitioned table has none of its own.
+ * The days of the ledger in PostgreSQL: one partition of `ledger_days` for each day of decision. The day of a row follows
+ * from its decision, so the key of each partition keeps the rows of one decision unique.
  */
 import { type Kysely, sql, type Transaction } from 'kysely'
 import { day } from './hour.ts'
@@ -17,8 +16,6 @@ interface Partition {
   end: number
 }
 
-/** The partition whose old rows retention deletes, because it contains many days. */
-const firstPartition = 'ledger'
 /** Days that have a partition before they begin: nodes may write for this long if none can be created. */
 const daysAhead = 7
 /** Longest wait for locks in milliseconds: statements that store wins queue behind it. */
@@ -46,10 +43,9 @@ const changing = <T>(db: Kysely<Tables>, work: (trx: Transaction<Tables>) => Pro
 async function createDay(db: Kysely<Tables>, dayNumber: number): Promise<void> {
   await changing(db, async (trx) => {
     const partitions = await partitionsOf(trx)
-    const first = partitions.find(({ name }) => name === firstPartition)?.end ?? 0
-    if (dayNumber < first || partitions.some(({ end }) => end === dayNumber + 1)) return
+    if (partitions.some(({ end }) => end === dayNumber + 1)) return
     const name = sql.table(`ledger_day_${dayNumber}`)
-    await sql`create table ${name} (like ledger including all)`.execute(trx)
+    await sql`create table ${name} (like ledger_days including all)`.execute(trx)
     await sql`alter table ledger_days attach partition ${name}
       for values from (${sql.lit(dayNumber)}) to (${sql.lit(dayNumber + 1)})`.execute(trx)
   })
@@ -89,9 +85,7 @@ export async function createNextDays(db: Kysely<Tables>, now: number): Promise<v
 /** Days whose decisions are old enough to be dropped. */
 export async function oldDays(db: Kysely<Tables>, before: number): Promise<string[]> {
   const partitions = await partitionsOf(db)
-  return partitions
-    .filter(({ name, end }) => name !== firstPartition && end * day <= before)
-    .map(({ name }) => name)
+  return partitions.filter(({ end }) => end * day <= before).map(({ name }) => name)
 }
 
 /**

@@ -101,11 +101,7 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
       return (await on.executeQuery<R>({ ...compiled, parameters })).rows
     }
   }
-  /** Rows of before the partitions have day 0. */
-  const recent = (table: string) => {
-    const of = sql.ref(`${table}.day`)
-    return postgres ? sql`(${of} >= ${0} or ${of} = ${sql.lit(0)})` : sql`true`
-  }
+  const recent = (table: string) => (postgres ? sql`${sql.ref(`${table}.day`)} >= ${0}` : sql`true`)
   /** The win of the unattributed row `a` has a row already. */
   const reported = sql`select 1 from ${ledger} as w where w.bid_id = a.bid_id and w.event = a.event and w.at >= a.since
     and w.status <> 'rejected' and (a.of is null or w.supplier is null or w.supplier = a.of) and ${recent('w')} limit 1`

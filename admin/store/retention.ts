@@ -1,8 +1,7 @@
 /**
  * Roll-up and retention of the ledger. Each hour is summed after it has passed, and again before its rows are
- * deleted; the sums are kept. Rows are deleted by whole days: PostgreSQL drops their partitions; SQLite, and the first
- * partition of PostgreSQL, delete slices that take some milliseconds, so that no win waits. One node does this at a
- * time.
+ * deleted; the sums are kept. Rows are deleted by whole days: PostgreSQL drops their partitions; SQLite deletes slices that
+ * take some milliseconds, so that no win waits. One node does this at a time.
  */
 import { sql } from 'kysely'
 import type { Log } from '../../opd/base/log.ts'
@@ -53,7 +52,6 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
   const { clock = () => performance.now() } = options
   const { db, postgres } = store
   const lease = createLease(db, postgres, now)
-  const row = sql.ref(postgres ? 'ctid' : 'rowid')
   let closed = false
   /** False if closed, or if another node has the lease. */
   const mayContinue = async () => !closed && (await lease.keep())
@@ -123,14 +121,14 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
     })
   }
 
-  /** Deletes rows of before `before` and returns their number. */
+  /** SQLite: deletes rows of before `before` and returns their number. */
   async function deleteRows(before: number): Promise<number> {
     let gone = 0
     for (let size = slice.least; await mayContinue(); ) {
       const began = clock()
       const { numAffectedRows = 0n } = await sql`
-        delete from ledger where ${row} in (
-          select ${row} from ledger where at < ${before} limit ${sql.lit(size)}
+        delete from ledger where rowid in (
+          select rowid from ledger where at < ${before} limit ${sql.lit(size)}
         )`.execute(db)
       const took = clock() - began
       gone += Number(numAffectedRows)
@@ -182,7 +180,7 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
       await addUpStale(sealed, until)
       const old = now() - keep()
       sealed = await addUp(sealed, Math.min(until, old - (old % day)), 'sealed')
-      const gone = await deleteRows(sealed)
+      const gone = postgres ? 0 : await deleteRows(sealed)
       if (postgres) await dropDays(sealed)
       while ((await mayContinue()) && (await deleteLosses(db, old))) await pause()
       // the event log was away for as long as rows are kept

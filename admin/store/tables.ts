@@ -139,8 +139,8 @@ export interface Tables {
     scope: string
     expires_at: number
     used: Flag
-    /** Time of the log-in; null for sessions older than this column. */
-    auth_time: number | null
+    /** Time of the log-in. */
+    auth_time: number
   }
   /** What each node publishes for the console, as JSON in parts. */
   node_figures: { node: string; part: number; at: number; figures: string }
@@ -156,9 +156,7 @@ export interface Tables {
   signing_keys: { kid: string; private_jwk: string; created_at: number }
 }
 
-/**
- * The table of the ledger: on PostgreSQL the partitioned one, of which `ledger` is the first partition.
- */
+/** The table of the ledger; on PostgreSQL it is partitioned by day. */
 export const ledgerTable = (postgres: boolean) =>
   // the type has the columns of both; `day` is internal to the ledger
   (postgres ? 'ledger_days' : 'ledger') as 'ledger'

@@ -29,9 +29,9 @@ const pageRows = 200
 
 export function unattributedWins({ wins: db, postgres }: Pick<Store, 'wins' | 'postgres'>) {
   const ledger = ledgerTable(postgres)
-  /** Skips the partitions of other days; rows of before the partitions have day 0. */
+  /** Skips the partitions of other days. */
   const dayFrom = (at: number) =>
-    postgres ? sql`(day >= ${sql.lit(Math.floor(at / day))} or day = 0)` : sql`true`
+    postgres ? sql`day >= ${sql.lit(Math.floor(at / day))}` : sql`true`
   return {
     async *pages(reasons, from) {
       for (let last = { at: from - 1, decision: '', event: '' }; ; ) {

@@ -122,7 +122,7 @@ async function openPostgres(withRedis: boolean): Promise<Store> {
     },
     async kept() {
       const { wins, bytes } = await read<'wins' | 'bytes'>(
-        `select (select count(*) from ledger where status = 'attributed') as wins,
+        `select (select count(*) from ledger_days where status = 'attributed') as wins,
           sum(pg_total_relation_size(inhrelid)) as bytes
           from pg_inherits where inhparent = 'ledger_days'::regclass`,
       )

@@ -5,9 +5,7 @@
  *   flags  at  model  propensity  winIn winOut  theta floor lambda guard  in  out  currency  supplier  publisher  domain  price_dsp  seat  features
  *   1      6   4      8           2     2       4     4     4      1      1+n 1+n  1+n       1+n       1+n        1+n     1+n        1+n   the rest
  *
- * One flag says that theta, floor, lambda and guard are present, another that price_dsp is. The highest bit of the model
- * version says that the seat is: all bits of the flags are in use, and a version before reads the record all the same.
- * Records written before price_dsp or the seat existed do not have its flag.
+ * A flag says that theta, floor, lambda and guard are present. An empty price_dsp or seat is absent.
  */
 
 import { plain } from '../base/decimal.ts'
@@ -19,16 +17,13 @@ import { maxDomainBytes, maxPublisherBytes, maxSeatBytes } from './pseudonyms.ts
 export const maxRecordBytes = 512
 /**
  * Money text longer than `length` is stored as leading digits and an exponent. With three prices each has fewer digits, so
- * that the longest record without its seat and its features (350 bytes) fits in a context.
+ * that the longest record without its seat and its features (351 bytes) fits in a context.
  */
 const twoPrices = { length: 40, digits: 30 }
 const threePrices = { length: 27, digits: 17 }
 const longestCurrency = 16
 const unknownChance = 0xffff
 const explains = 0x10
-const hasPriceDsp = 0x20
-/** Of the model version. */
-const hasSeat = 0x80000000
 const fixedBytes = 23
 const explaining = ['theta', 'floor', 'lambda'] as const
 /** The guard is stored as its index plus 1; 0: none. */
@@ -128,20 +123,17 @@ export function writeRecord(
   { explained, seat: withSeat }: RecordForm = wholeRecord,
 ): number {
   const { priceDsp } = record
-  const seat = withSeat ? record.seat : undefined
   const most = priceDsp === undefined ? twoPrices : threePrices
   let at = start
   into[at++] =
     armAt[record.arm] |
     (explained ? explains : 0) |
-    (priceDsp === undefined ? 0 : hasPriceDsp) |
     (record.mode === 'margin' ? 0x40 : 0) |
     (record.teaches ? 0x80 : 0)
   const low = record.at % 2 ** 32
   into.writeUInt16BE((record.at - low) / 2 ** 32, at)
   into.writeUInt32BE(low, at + 2)
-  const version = record.modelVersion % hasSeat
-  into.writeUInt32BE(seat === undefined ? version : version + hasSeat, at + 6)
+  into.writeUInt32BE(record.modelVersion % 2 ** 32, at + 6)
   into.writeDoubleBE(record.propensity, at + 10)
   into.writeUInt16BE(chance(record.winIn), at + 18)
   into.writeUInt16BE(chance(record.winOut), at + 20)
@@ -155,12 +147,13 @@ export function writeRecord(
   at = writeText(into, at, shortMoney(record.inBa, most), most.length)
   at = writeText(into, at, shortMoney(record.outBa, most), most.length)
   at = writeNames(into, at, record)
-  if (priceDsp !== undefined) at = writeText(into, at, shortMoney(priceDsp, most), most.length)
-  return seat === undefined ? at : writeText(into, at, seat, maxSeatBytes)
+  at = writeText(into, at, priceDsp === undefined ? '' : shortMoney(priceDsp, most), most.length)
+  return writeText(into, at, (withSeat ? record.seat : undefined) ?? '', maxSeatBytes)
 }
 
-/** Fixed fields and six empty texts. */
-const minRecordBytes = fixedBytes + 6
+/** in, out, currency, supplier, publisher, domain, price_dsp, seat */
+const textCount = 8
+const minRecordBytes = fixedBytes + textCount
 
 /** Seven digits restore the decimal that a float32 was written from. */
 function explanation(from: Buffer, at: number): Partial<DecisionRecord> {
@@ -191,11 +184,7 @@ export function readRecord(
   const mode: Mode = (flags & 0x40) === 0 ? 'revenue' : 'margin'
   let at = textsAt
   const texts: string[] = []
-  const version = from.readUInt32BE(start + 7)
-  const priceDspAt = (flags & hasPriceDsp) === 0 ? -1 : 6
-  const seatAt = version < hasSeat ? -1 : priceDspAt === -1 ? 6 : 7
-  const count = Math.max(5, priceDspAt, seatAt) + 1
-  for (let index = 0; index < count; index++) {
+  for (let index = 0; index < textCount; index++) {
     const length = from[at]
     if (length === undefined || at + 1 + length > end) return null
     texts.push(from.toString('utf8', at + 1, at + 1 + length))
@@ -214,13 +203,13 @@ export function readRecord(
     outBa: plain(texts[1]!),
     currency: texts[2]!,
     at: from.readUInt16BE(start + 1) * 2 ** 32 + from.readUInt32BE(start + 3),
-    modelVersion: version % hasSeat,
+    modelVersion: from.readUInt32BE(start + 7),
     publisher: texts[4]!,
     domain: texts[5]!,
     teaches: (flags & 0x80) !== 0,
     features: new Uint8Array(from.subarray(at, end)),
-    ...(priceDspAt === -1 ? {} : { priceDsp: plain(texts[priceDspAt]!) }),
-    ...(seatAt === -1 ? {} : { seat: texts[seatAt]! }),
+    ...(texts[6] === '' ? {} : { priceDsp: plain(texts[6]!) }),
+    ...(texts[7] === '' ? {} : { seat: texts[7]! }),
     ...(winIn === unknownChance ? {} : { winIn: winIn / (unknownChance - 1) }),
     ...(winOut === unknownChance ? {} : { winOut: winOut / (unknownChance - 1) }),
     ...(explained ? explanation(from, textsAt - explainBytes) : {}),

@@ -109,7 +109,7 @@ export class ModelStore {
       }
     }
     logOtherVersions('the model starts without them')
-    const meta = { epoch: 0, seen: [], place: '0' }
+    const meta = { epoch: 0, seen: [], place: '0', isWhole: true }
     return fresh(new ManagedLearner(create(), meta.epoch), meta)
   }
 
@@ -174,7 +174,7 @@ export class ModelStore {
     if (!isOfEpoch) state.sequence = 0
     // Wins of its pending exposures are of another epoch, or are reported to another node.
     state.learner.replace(this.options.create(learned, false), epoch)
-    Object.assign(state, { epoch, seen, outbox: [], isWhole: meta.isWhole ?? true })
+    Object.assign(state, { epoch, seen, outbox: [], isWhole: meta.isWhole })
   }
 
   /** Whether this node has restored or shared no model. */
@@ -194,7 +194,7 @@ export class ModelStore {
     this.takeDelta(mode)
     if (this.isFresh(mode)) state.learner.adopt(this.options.create(learned, false))
     else state.learner.inner.resume(learned)
-    const { place, isWhole = true } = meta
+    const { place, isWhole } = meta
     Object.assign(state, { seen: new VersionVector(meta.seen), place, isWhole })
     return true
   }
@@ -236,7 +236,7 @@ export class ModelStore {
 
 const fresh = (
   learner: ManagedLearner,
-  { epoch, seen, place, isWhole = true }: SnapshotMeta,
+  { epoch, seen, place, isWhole }: SnapshotMeta,
 ): ModelState => ({
   learner,
   version: 0,

@@ -17,8 +17,8 @@ export interface SnapshotMeta {
   seen: VersionVectorRows
   /** Position in the stream of deltas. */
   place: string
-  /** false: without the settled rows of other nodes. Absent: of an earlier version, with them. */
-  isWhole?: boolean
+  /** false: without the settled rows of other nodes. */
+  isWhole: boolean
 }
 
 export interface SnapshotHead {

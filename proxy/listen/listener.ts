@@ -5,10 +5,18 @@ import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import { isIdle, pipelined, refuseBytes } from '../../opd/base/pipelining.ts'
 import type { ProxyConfig } from '../config.ts'
 import { closingResponse } from '../wire/fields.ts'
+import { watchChunkSizes } from './chunk-sizes.ts'
 import { ConnectionLives } from './connection-life.ts'
 import { FastConnection, type FastLane } from './fast-connection.ts'
 import { hasBody } from './node-http.ts'
-import { assertFree, bind, checkInterval, createNodeServer, secureContext } from './node-server.ts'
+import {
+  assertFree,
+  bind,
+  checkInterval,
+  createNodeServer,
+  maxHead,
+  secureContext,
+} from './node-server.ts'
 
 interface ListenerOptions {
   config: ProxyConfig
@@ -86,13 +94,18 @@ export class Listener {
       lives,
       onClosed,
       config: () => this.config,
-      handOver(socket, bytes) {
+      handOver: (socket, bytes) => {
         socket.pause()
         if (bytes.length > 0) socket.unshift(bytes)
         acceptGeneral!.call(server, socket)
+        this.watch(socket)
         socket.resume()
       },
     }
+  }
+
+  private watch(socket: Socket): void {
+    watchChunkSizes(socket, () => this.config.maxRequestBytes, maxHead)
   }
 
   private acceptConnections(): void {
@@ -102,7 +115,8 @@ export class Listener {
     const begin = (socket: Socket) => {
       const age = this.config.maxConnectionAge * (0.8 + 0.4 * Math.random())
       const life = this.lives.begin(socket, age)
-      if (lane !== null) fastConnections.add(new FastConnection(socket, life, lane, removed))
+      if (lane === null) this.watch(socket)
+      else fastConnections.add(new FastConnection(socket, life, lane, removed))
     }
     server.on('connection', (socket: Socket) => {
       this.accepted++

@@ -13,7 +13,7 @@ import type { ProxyConfig } from '../config.ts'
 import { hasBody, pathOf } from './node-http.ts'
 
 /** Bytes. */
-const maxHead = 64 * 1024
+export const maxHead = 64 * 1024
 /** Milliseconds between two looks at the time limits of connections. */
 export const checkInterval = (headTimeout: number) => Math.max(50, Math.min(1000, headTimeout / 5))
 

@@ -1,4 +1,7 @@
-/** Reads a chunked body (RFC 9112 7.1) strictly: sizes of at most 16 digits, lines that end with CR LF. Extensions and trailers are dropped. */
+/**
+ * Reads a chunked body (RFC 9112 7.1) strictly: sizes of at most 16 digits, lines that end with CR LF. Extensions and trailers are
+ * dropped. A length as a trailer (RFC 9110 6.5.1) is malformed, as it is for undici.
+ */
 
 export interface BodySink {
   /** Bytes `from` up to `to` belong to the body. They are valid only during the call; there is one call a read. */
@@ -10,7 +13,7 @@ const token = "[!#$%&'*+\\-.^_`|~0-9A-Za-z]+"
 const quoted = '"(?:[\\t !#-[\\]-~\\x80-\\xff]|\\\\[\\t -~\\x80-\\xff])*"'
 const extension = `[\\t ]*;[\\t ]*${token}(?:[\\t ]*=[\\t ]*(?:${token}|${quoted}))?`
 const sizeLine = new RegExp(`^0*([0-9a-fA-F]{1,16})(?:${extension})*\r\n$`)
-const trailerLine = new RegExp(`^${token}:[\\t -~\\x80-\\xff]*\r\n$`)
+const trailerLine = new RegExp(`^(?!content-length:)${token}:[\\t -~\\x80-\\xff]*\r\n$`, 'i')
 /** Characters of a size line with its extensions, and of all trailers together. */
 const maxLine = 4096
 const maxTrailers = 64 * 1024
@@ -56,7 +59,8 @@ export class ChunkedReader {
       }
       const end = bytes.indexOf(LF, position)
       const next = end < 0 ? bytes.length : end + 1
-      valid = this.line.length + next - position <= maxLine
+      const longest = this.state === 'trailer' ? maxTrailers : maxLine
+      valid = this.line.length + next - position <= longest
       if (valid) this.line += bytes.toString('latin1', position, next)
       position = next
       if (valid && end >= 0) valid = this.readLine()

@@ -19,11 +19,7 @@ export const needsHelm = {
 export const withoutCollector = { ...process.env, GOGC: 'off' }
 
 /** The golden files are one cluster's, whatever helm believes in. */
-export const kubernetes = [
-  'monitoring.coreos.com/v1',
-  'gateway.networking.k8s.io/v1',
-  'keda.sh/v1alpha1',
-]
+const kubernetes = ['monitoring.coreos.com/v1', 'gateway.networking.k8s.io/v1', 'keda.sh/v1alpha1']
   .flatMap((group) => ['--api-versions', group])
   .concat('--kube-version', '1.34.0')
 

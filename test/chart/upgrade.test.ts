@@ -1,13 +1,10 @@
 import { execFile } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, readdirSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { join } from 'node:path'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
-import { lastReleaseAbsent, unpackLastRelease } from '../support/last-release.ts'
-import { chart, helm, kubernetes, manifests, needsHelm, withoutCollector } from './helm.ts'
+import { chart, manifests, needsHelm, withoutCollector } from './helm.ts'
 
 const execute = promisify(execFile)
 const run = (args: string[]) => execute('helm', args, { env: withoutCollector })
@@ -15,7 +12,7 @@ const run = (args: string[]) => execute('helm', args, { env: withoutCollector })
 type Secrets = Record<string, Record<string, string>>
 
 /** As much of the Kubernetes API as `lookup` asks for, with some Secrets in it, by name. */
-async function cluster(t: Test, secrets: Secrets, immutable = false): Promise<string> {
+async function cluster(t: Test, secrets: Secrets): Promise<string> {
   const apps = { groupVersion: 'apps/v1', version: 'v1' }
   const appsGroup = { name: 'apps', versions: [apps], preferredVersion: apps }
   const deployments = [
@@ -31,7 +28,7 @@ async function cluster(t: Test, secrets: Secrets, immutable = false): Promise<st
   }
   for (const [name, data] of Object.entries(secrets))
     answers[`/api/v1/namespaces/bids/secrets/${name}`] = {
-      ...{ kind: 'Secret', apiVersion: 'v1', data, immutable },
+      ...{ kind: 'Secret', apiVersion: 'v1', data },
       metadata: { name, namespace: 'bids' },
     }
   const server = createServer((request, response) => {
@@ -83,31 +80,13 @@ t.test('a rotation that is rolled back and made again has the same keys', needsH
   t.same(await secretsOf(t, { ...rotated, ...rolledBack }, ...both), rotated)
 })
 
-t.test(
-  'a context key is immutable, unless a chart of before made its Secret',
-  needsHelm,
-  async (t) => {
-    const immutableOf = async (...given: [Secrets, boolean?]) => {
-      const server = ['--dry-run=server', '--kube-apiserver', await cluster(t, ...given)]
-      const { stdout } = await run(['template', 'test', chart, ...server, '-n', 'bids'])
-      const secrets = manifests(stdout).filter(({ kind }) => kind === 'Secret')
-      return secrets.map((secret) => (secret as { immutable?: boolean }).immutable ?? false)
-    }
-    const made = { [first!]: { 'context-key-1': 'a2V5' } }
-    t.same(await immutableOf({}), [false, true])
-    t.same(await immutableOf(made, true), [false, true])
-    // to take it back, as a rollback to that chart would, is refused by the API server
-    t.same(await immutableOf(made, false), [false, false])
-  },
-)
-
-t.test('what a chart of before kept in one Secret is taken over', needsHelm, async (t) => {
-  const former = { 'context-key-1': 'a2V5', 'admin-password': 'b2xk', 'database-url': 'eA==' }
-  const made = await secretsOf(t, { 'test-bidweir': former })
-  t.same(made, {
-    [password!]: { 'admin-password': 'b2xk' },
-    [first!]: { 'context-key-1': 'a2V5' },
-  })
+t.test('a context key is immutable, the password is not', needsHelm, async (t) => {
+  const { stdout } = await run(['template', 'test', chart, '-n', 'bids'])
+  const secrets = manifests(stdout).filter(({ kind }) => kind === 'Secret')
+  t.same(
+    secrets.map((secret) => (secret as { immutable?: boolean }).immutable ?? false),
+    [false, true],
+  )
 })
 
 t.test('a password that is given wins over the one that is kept', needsHelm, async (t) => {
@@ -115,23 +94,3 @@ t.test('a password that is given wins over the one that is kept', needsHelm, asy
   const made = await secretsOf(t, kept, '--set', 'adminPassword=new-password')
   t.same(made[password!], { 'admin-password': Buffer.from('new-password').toString('base64') })
 })
-
-t.test(
-  'values of the last chart, and those of its releases that are reused, render here',
-  { skip: needsHelm.skip || lastReleaseAbsent },
-  async (t) => {
-    const former = join(unpackLastRelease('charts/bidweir'), 'charts/bidweir')
-    // `--reuse-values` has the defaults of the chart of before instead of this one's
-    const reused = t.testdir({})
-    cpSync(chart, reused, { recursive: true })
-    cpSync(join(former, 'values.yaml'), join(reused, 'values.yaml'))
-    const files = readdirSync(join(former, 'ci')).filter((file) => file.endsWith('-values.yaml'))
-    t.ok(files.length > 3)
-    for (const file of files)
-      for (const folder of [chart, reused]) {
-        const values = ['--values', join(former, 'ci', file)]
-        const { ok, error } = helm('template', 'test', folder, ...kubernetes, ...values)
-        t.ok(ok, `${file} ${error}`)
-      }
-  },
-)

@@ -1,4 +1,6 @@
-import type { LedgerRow } from '../../admin/store/tables.ts'
+import type { Store } from '../../admin/store/index.ts'
+import { createLedgerDays, dayOfRow } from '../../admin/store/ledger-days.ts'
+import { type LedgerRow, ledgerTable } from '../../admin/store/tables.ts'
 
 /** A win as the ledger keeps it. */
 export const entry = (decision: string, over: Partial<LedgerRow> = {}): LedgerRow => ({
@@ -39,3 +41,15 @@ export const unplaced = (decision: string, over: Partial<LedgerRow> = {}): Ledge
     reason: 'unknown_bid',
     ...over,
   })
+
+/** Inserts rows as a process that is killed right after its commit. */
+export async function insertRows(
+  { db, postgres }: Pick<Store, 'db' | 'postgres'>,
+  rows: LedgerRow[],
+): Promise<void> {
+  const table = db.insertInto(ledgerTable(postgres))
+  if (!postgres) return void (await table.values(rows).execute())
+  const partitioned = rows.map((row) => ({ ...row, day: dayOfRow(row) }))
+  await createLedgerDays(db).ensure(partitioned.map(({ day }) => day))
+  await table.values(partitioned).execute()
+}

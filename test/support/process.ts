@@ -55,19 +55,15 @@ export function command(
   })
 }
 
-/**
- * Starts the service with a configuration whose listeners are on port 0; resolves when it has greeted. `program`: its
- * main.ts, of this checkout by default.
- */
+/** Starts the service with a configuration whose listeners are on port 0; resolves when it has greeted. */
 export async function startBidweir(
   yaml: string,
   folder = newFolder(),
   flags: readonly string[] = [],
-  program = main,
 ): Promise<Bidweir> {
   const file = join(folder, 'bidweir.yaml')
   writeFileSync(file, yaml)
-  return runBidweir(['start', '--config', file], folder, flags, program)
+  return runBidweir(['start', '--config', file], folder, flags)
 }
 
 /** Runs a command that starts the service, in `folder`; resolves when it has greeted. */
@@ -75,9 +71,8 @@ export async function runBidweir(
   words: readonly string[],
   folder: string,
   flags: readonly string[] = [],
-  program = main,
 ): Promise<Bidweir> {
-  const argv = [...always, ...flags, program, ...words]
+  const argv = [...always, ...flags, main, ...words]
   const child = endWithTest(spawn(process.execPath, argv, { cwd: folder }))
   let [stdout, stderr] = ['', '']
   const exited = new Promise<number | null>((resolve) => child.once('exit', resolve))

@@ -35,8 +35,6 @@ export interface NodeOptions {
   freshConnections?: boolean
   /** A module that is imported before the service. */
   preload?: string
-  /** main.ts of another version. */
-  program?: string
   /** Milliseconds by which its clock is ahead of this machine's. */
   ahead?: number
 }
@@ -93,7 +91,7 @@ export async function startNode(options: NodeOptions) {
     ...(options.ahead === undefined ? [] : clockFlags(options.ahead)),
     ...(options.preload === undefined ? [] : ['--import', options.preload]),
   ]
-  return nodeOf(await startBidweir(yamlOf(options), folder, flags, options.program), options)
+  return nodeOf(await startBidweir(yamlOf(options), folder, flags), options)
 }
 
 export function nodeOf<Service extends Running>(

@@ -109,8 +109,8 @@ export function createIssuer(keys: SigningKeys, path: string, now: () => number)
       return signJwt(claims, url, audience, user)
     },
     signIdToken({ id, user, authTime }, url) {
-      const logIn = authTime === null ? {} : { auth_time: Math.floor(authTime / 1000) }
-      return signJwt({ typ: 'ID', sid: id, ...logIn }, url, clientId, user)
+      const claims = { typ: 'ID', sid: id, auth_time: Math.floor(authTime / 1000) }
+      return signJwt(claims, url, clientId, user)
     },
     async check(token) {
       try {

@@ -20,8 +20,8 @@ export interface Session {
   id: string
   user: User
   scope: string
-  /** Milliseconds since the epoch; null if the session is older than this column. */
-  authTime: number | null
+  /** Milliseconds since the epoch. */
+  authTime: number
   /** The refresh token that is valid now. */
   token: string
 }

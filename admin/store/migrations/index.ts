@@ -2,27 +2,17 @@
 import type { Kysely } from 'kysely'
 import { sql } from 'kysely'
 import type { Tables } from '../tables.ts'
-import { upTo015 } from './001-to-015.ts'
-import { unattributed } from './016-unattributed.ts'
-import { nodeFingerprints } from './017-node-fingerprints.ts'
-import { outcomes } from './018-outcomes.ts'
-import { supplierBlocks } from './019-supplier-blocks.ts'
+import { schema } from './001-schema.ts'
 import type { Migration } from './migration.ts'
 
-export const migrations: readonly Migration[] = [
-  ...upTo015,
-  unattributed,
-  nodeFingerprints,
-  outcomes,
-  supplierBlocks,
-]
+const migrations: readonly Migration[] = [schema]
 
 /** A row of this kind beside a migration's own: programs that do not know the migration must not start. */
 const requiredPrefix = 'required:'
 
 /** Migrations of a newer version that only add are no fault: during a rolling update both versions run. */
-function refuseUnknownSchema(done: ReadonlySet<string>): void {
-  const known = new Set(migrations.map(({ id }) => id))
+function refuseUnknownSchema(done: ReadonlySet<string>, list: readonly Migration[]): void {
+  const known = new Set(list.map(({ id }) => id))
   const unknown = [...done]
     .filter((row) => row.startsWith(requiredPrefix))
     .map((row) => row.slice(requiredPrefix.length))
@@ -33,11 +23,12 @@ function refuseUnknownSchema(done: ReadonlySet<string>): void {
     )
 }
 
-/** Returns the ids of the migrations that ran. */
+/** Returns the ids of the migrations that ran. `list`: in the order in which they run. */
 export async function migrate(
   db: Kysely<Tables>,
   postgres: boolean,
   now: number,
+  list: readonly Migration[] = migrations,
 ): Promise<string[]> {
   return db.transaction().execute(async (trx) => {
     // Nodes on PostgreSQL wait for each other here. A transaction of SQLite is exclusive anyway.
@@ -51,11 +42,11 @@ export async function migrate(
     const done = new Set(
       (await trx.selectFrom('migrations').select('id').execute()).map(({ id }) => id),
     )
-    refuseUnknownSchema(done)
+    refuseUnknownSchema(done, list)
     const ran: string[] = []
-    for (const { id, up, required = false } of migrations) {
+    for (const { id, up, required = false } of list) {
       if (done.has(id)) continue
-      await up(trx, postgres, now)
+      await up(trx, postgres)
       const rows = required ? [id, requiredPrefix + id] : [id]
       await trx
         .insertInto('migrations')

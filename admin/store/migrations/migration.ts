@@ -5,17 +5,16 @@ export interface Migration {
   id: string
   /** Whether it does more than add, so that the version before cannot run on the result. Default: false. */
   required?: boolean
-  /** `now` in milliseconds. */
-  up(db: Transaction<Tables>, postgres: boolean, now: number): Promise<void>
+  up(db: Transaction<Tables>, postgres: boolean): Promise<void>
 }
 
 /** A migration of SQL statements. */
 export const migration = (
   id: string,
-  statements: (postgres: boolean, now: number) => readonly string[],
+  statements: (postgres: boolean) => readonly string[],
 ): Migration => ({
   id,
-  async up(db, postgres, now) {
-    for (const statement of statements(postgres, now)) await sql.raw(statement).execute(db)
+  async up(db, postgres) {
+    for (const statement of statements(postgres)) await sql.raw(statement).execute(db)
   },
 })

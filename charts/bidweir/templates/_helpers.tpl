@@ -77,12 +77,10 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- default (printf "%s-%s" (include "bidweir.fullname" .root) .field) .root.Values.existingSecret }}
 {{- end }}
 
-{{/* What the cluster has of a generated value, in base64; empty: nothing. Charts of before had one Secret for all. */}}
+{{/* What the cluster has of a generated value, in base64; empty: nothing. */}}
 {{- define "bidweir.kept" -}}
-{{- $name := include "bidweir.fullname" .root }}
-{{- $own := (lookup "v1" "Secret" .root.Release.Namespace (printf "%s-%s" $name .field)).data | default dict }}
-{{- $former := (lookup "v1" "Secret" .root.Release.Namespace $name).data | default dict }}
-{{- get $own .field | default (get $former .field) }}
+{{- $name := printf "%s-%s" (include "bidweir.fullname" .root) .field }}
+{{- get ((lookup "v1" "Secret" .root.Release.Namespace $name).data | default dict) .field }}
 {{- end }}
 
 {{/* "true" where the store is configured, else empty. */}}

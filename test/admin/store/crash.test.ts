@@ -1,9 +1,11 @@
 /** kill -9 at random moments while eight writers store wins and eight store changes: everything acknowledged is there, complete. */
+
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { openStore } from '../../../admin/store/index.ts'
 import { readSuppliers } from '../../../admin/store/suppliers.ts'
+import { ledgerTable } from '../../../admin/store/tables.ts'
 import { onBoth, silent, storeAt } from '../../support/store.ts'
 import { timePasses, until } from '../../support/until.ts'
 
@@ -44,7 +46,7 @@ onBoth(async (t, database) => {
     lines.map((line) => line.split(' ')).filter(([word]) => word === kind)
 
   t.test('wins: none lost, none doubled', async (t) => {
-    const rows = await store.db.selectFrom('ledger').select('decision').execute()
+    const rows = await store.db.selectFrom(ledgerTable(store.postgres)).select('decision').execute()
     const stored = new Set(rows.map(({ decision }) => decision))
     t.equal(stored.size, rows.length)
     const wins = said('win').map(([, decision]) => decision!)

@@ -2,7 +2,6 @@
 import { sql } from 'kysely'
 import pg from 'pg'
 import t from 'tap'
-import { openStore } from '../../../admin/store/index.ts'
 import { createRetention } from '../../../admin/store/retention.ts'
 import { entry, unplaced } from '../../support/ledger-entry.ts'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
@@ -37,23 +36,6 @@ t.test('PostgreSQL', { skip: postgresAbsent }, async (t) => {
   }
   const win = (decision: string, decidedAt: number, at = decidedAt) =>
     entry(decision, { bid_id: decision, decided_at: decidedAt, at })
-
-  t.test('a version before writes to its table, beside this one', async (t) => {
-    const before = new pg.Client({ connectionString: postgres.url })
-    await before.connect()
-    t.teardown(() => before.end())
-    const insert = (decision: string) =>
-      before.query(
-        `insert into ledger (decision, event, bid_id, status, cleared, late, over, decided_at, at)
-         values ($1, 'win', $1, 'attributed', 1, 0, 0, $2, $2) on conflict (decision, event) do nothing`,
-        [decision, start],
-      )
-    t.equal((await insert('theirs')).rowCount, 1)
-    t.equal(await ledger.record(win('theirs', start), same(start - 1)), 'duplicate')
-    t.equal(await ledger.record(win('ours', start), same(start - 1)), 'recorded')
-    t.equal((await insert('ours')).rowCount, 0)
-    t.match(await rowsOf('ours'), [{ partition: 'ledger' }])
-  })
 
   t.test('a decision is one row, on whichever day its notices arrive', async (t) => {
     now = start + 20 * day
@@ -114,7 +96,6 @@ t.test('PostgreSQL', { skip: postgresAbsent }, async (t) => {
     now = first + 9 * day
     await retention.run()
     t.notOk((await days()).includes(name))
-    t.ok((await days()).includes('ledger'), 'the first partition stays')
     t.ok((await days()).includes(`ledger_day_${now / day + 5}`), 'coming days are there')
     // the other node has known that day
     t.equal(await other.ledger.record(win('again', first, now), same(first - 1)), 'recorded')
@@ -143,29 +124,5 @@ t.test('PostgreSQL', { skip: postgresAbsent }, async (t) => {
     const left = await days()
     t.notOk(left.includes(read))
     t.ok(left.includes(`ledger_day_${Math.floor(now / day)}`), 'younger days stay')
-  })
-
-  t.test('rows of before the migration are kept, unique and deleted like all others', async (t) => {
-    const old = await startPostgres()
-    t.teardown(() => old.close())
-    const first = await openStore(old.url, options)
-    // the schema of the version before
-    await sql`alter table ledger_days detach partition ledger`.execute(first.db)
-    await sql`drop table ledger_days`.execute(first.db)
-    await sql`alter table ledger drop column day`.execute(first.db)
-    await sql`delete from migrations where id = '012-ledger-days'`.execute(first.db)
-    const values = entry('before', { bid_id: 'before', decided_at: now, at: now })
-    await sql`insert into ledger (decision, event, bid_id, status, cleared, late, over, decided_at, at)
-      values ('before', 'win', 'before', 'attributed', 1, 0, 0, ${now}, ${now})`.execute(first.db)
-    await first.close()
-    const next = await storeAt(t, old, options)
-    t.same(next.migrated, ['012-ledger-days'])
-    t.equal(await next.ledger.record(values, same(now - 1)), 'duplicate')
-    const bare = unplaced('bid:before', { bid_id: 'before', at: now })
-    t.equal(await next.ledger.record(bare, same(now - 1)), 'duplicate', 'without context, too')
-    const gone = createRetention(next, { ...options, keep: () => 5 * day, pauseMs: 0 })
-    t.teardown(() => gone.close())
-    now += 10 * day
-    t.equal(await gone.run(), 1)
   })
 })

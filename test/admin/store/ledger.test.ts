@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { createBatcher } from '../../../admin/store/batcher.ts'
-import type { LedgerRow } from '../../../admin/store/tables.ts'
+import { type LedgerRow, ledgerTable } from '../../../admin/store/tables.ts'
 import { entry } from '../../support/ledger-entry.ts'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
 import { onBoth, storeAt } from '../../support/store.ts'
@@ -30,7 +30,7 @@ onBoth(async (t, database) => {
   const other = await storeAt(t, database, { pollInterval: 50 })
   t.equal(await other.ledger.record(entry('a')), 'duplicate', 'to any node, after any restart')
   const [row] = await other.db
-    .selectFrom('ledger')
+    .selectFrom(ledgerTable(other.postgres))
     .selectAll()
     .where('decision', '=', 'a')
     .where('event', '=', 'win')
@@ -58,14 +58,17 @@ const texts = ['"quoted"', "it's", '\\u0041', 'a\\', '💥', 'é\u0301', '[1]', 
 const prices = ['0', '1.10', '12345678901234567890.123456789012345678', '0.000000000000000001']
 
 onBoth(async (t, database) => {
-  const { db, ledger } = await storeAt(t, database)
+  const { db, ledger, postgres } = await storeAt(t, database)
   const entries = [
     ...texts.map((text) => row(`text ${text}`, { publisher: text, bid_id: text, domain: '' })),
     ...prices.map((price) => row(`price ${price}`, { cleared: price, margin: `-${price}` })),
   ]
   await Promise.all(entries.map((each) => ledger.record(each)))
   const rows = new Map(
-    (await db.selectFrom('ledger').selectAll().execute()).map((row) => [row.decision, row]),
+    (await db.selectFrom(ledgerTable(postgres)).selectAll().execute()).map((row) => [
+      row.decision,
+      row,
+    ]),
   )
   for (const text of texts)
     t.match(rows.get(`text ${text}`), { publisher: text, domain: '', in_ba: null, late: 0 })

@@ -1,27 +1,63 @@
-/** Migrations complete however long they take; an old version accepts a newer schema only if it can use it. */
+/** Migrations run once and complete however long they take; a version starts on a newer schema only if it can use it. */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import pg from 'pg'
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { openStore } from '../../../admin/store/index.ts'
+import { schema } from '../../../admin/store/migrations/001-schema.ts'
+import { migrate } from '../../../admin/store/migrations/index.ts'
+import { type Migration, migration } from '../../../admin/store/migrations/migration.ts'
+import { entry } from '../../support/ledger-entry.ts'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
 import { command, newFolder } from '../../support/process.ts'
-import { onBoth, silent, storeAt } from '../../support/store.ts'
+import { type Database, onBoth, silent, storeAt } from '../../support/store.ts'
 import { until } from '../../support/until.ts'
 
 const options = { now: Date.now, log: silent }
+const second = migration('002-made-up', () => [
+  'alter table suppliers add column made_up text',
+  'create table made_up (id text primary key)',
+])
+
+/** The store that this version opens, and the version with one more migration. */
+async function versions(t: Test, database: Database) {
+  const store = await storeAt(t, database)
+  const migrateToNext = (next: Migration) =>
+    migrate(store.db, store.postgres, Date.now(), [schema, next])
+  return { store, migrateToNext }
+}
 
 onBoth(async (t, database) => {
-  const first = await openStore(database.url, options)
-  t.ok(first.migrated.length > 0, 'the first one migrates')
-  const insert = (id: string) => sql`insert into migrations (id, at) values (${id}, 1)`
-  await insert('999-more').execute(first.db)
-  const second = await storeAt(t, database)
-  t.same(second.migrated, [], 'once, and tables of a newer version do no harm')
-  await insert('required:999-other').execute(first.db)
-  await first.close()
-  await t.rejects(openStore(database.url, options), /newer version \(999-other\)/)
+  const { store, migrateToNext } = await versions(t, database)
+  t.same(store.migrated, ['001-schema'], 'the first node creates the schema')
+  await store.db.insertInto('suppliers').values({ id: 'acme', revision: 1 }).execute()
+  t.same(await migrateToNext(second), ['002-made-up'], 'the next version runs what is new')
+  t.same(await migrateToNext(second), [], 'once')
+  const rows = await sql`select * from suppliers`.execute(store.db)
+  t.match(rows.rows, [{ id: 'acme', made_up: null }], 'rows stay')
+
+  const beside = await storeAt(t, database)
+  t.same(beside.migrated, [], 'this version starts on the schema of the next one')
+  t.equal(await beside.ledger.record(entry('one')), 'recorded')
+})
+
+onBoth(async (t, database) => {
+  const { migrateToNext } = await versions(t, database)
+  await migrateToNext({ ...second, required: true })
+  await t.rejects(
+    openStore(database.url, options),
+    /newer version \(002-made-up\), which this one cannot use/,
+    'this version does not start on a schema that it cannot use',
+  )
+})
+
+onBoth(async (t, database) => {
+  const { store, migrateToNext } = await versions(t, database)
+  const broken = migration('002-broken', () => ['create table made_up (id text)', 'no SQL'])
+  await t.rejects(migrateToNext(broken))
+  t.same(await migrateToNext(second), ['002-made-up'], 'a migration that fails leaves nothing')
+  t.equal(await store.ledger.record(entry('one')), 'recorded')
 })
 
 t.test(
@@ -60,7 +96,7 @@ t.test(
     await other.query('rollback')
     const { code, stdout, stderr } = await migrating
     t.equal(code, 0, stderr)
-    t.match(stdout, /^001-core\n[\s\S]*the database is up to date\n$/)
+    t.match(stdout, /^001-schema\nthe database is up to date\n$/)
     t.equal((await command(['migrate', '--config', file])).stdout, 'the database is up to date\n')
   },
 )

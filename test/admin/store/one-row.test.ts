@@ -1,11 +1,12 @@
 /** Which rows are the same win, on both databases; two rows of one win, left by killed nodes, are merged. */
 import { foreignBid } from '../../../admin/store/ledger-input.ts'
-import type { LedgerRow } from '../../../admin/store/tables.ts'
-import { entry, unplaced } from '../../support/ledger-entry.ts'
+import { type LedgerRow, ledgerTable } from '../../../admin/store/tables.ts'
+import { entry, insertRows, unplaced } from '../../support/ledger-entry.ts'
 import { onBoth, storeAt } from '../../support/store.ts'
 
 onBoth(async (t, database) => {
-  const { ledger, db, postgres } = await storeAt(t, database)
+  const store = await storeAt(t, database)
+  const { ledger, db, postgres } = store
   const same = { since: 500, supplier: 'acme' }
   const win = (bidId: string, over: Partial<LedgerRow> = {}) =>
     entry(`d ${bidId}`, { bid_id: bidId, at: 1000, ...over })
@@ -13,7 +14,7 @@ onBoth(async (t, database) => {
     unplaced(`bid:${bidId}`, { bid_id: bidId, at: 1000, ...over })
   const under = async (bidId: string) => {
     const rows = await db
-      .selectFrom('ledger')
+      .selectFrom(ledgerTable(postgres))
       .select('status')
       .where('bid_id', '=', bidId)
       .orderBy('status')
@@ -78,10 +79,7 @@ onBoth(async (t, database) => {
         : {}),
     }
     for (const [bidId, notice] of Object.entries(next)) {
-      await db
-        .insertInto('ledger')
-        .values([win(bidId), bare(bidId)])
-        .execute()
+      await insertRows(store, [win(bidId), bare(bidId)])
       t.equal(await notice(bidId), 'duplicate', bidId)
       t.same(await under(bidId), ['attributed'], bidId)
     }
@@ -98,10 +96,7 @@ onBoth(async (t, database) => {
       win('long before', { at: begin - 5_000_000, decided_at: begin - 5_000_000 }),
     ]
     const bareOnes = bids.map((bidId) => bare(bidId, { at: begin + 1000 }))
-    await db
-      .insertInto('ledger')
-      .values([...wins, ...bareOnes])
-      .execute()
+    await insertRows(store, [...wins, ...bareOnes])
     const { replaced } = ledger
     await ledger.sweepHour(begin)
     t.same(await Promise.all(bids.map(under)), [

@@ -1,7 +1,6 @@
 /** A part of admission.test.ts: operations of helm on a real API server: what each keeps, and what it changes. */
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { lastReleaseAbsent, unpackLastRelease } from '../../support/last-release.ts'
 import { type ControlPlane, restricted, unchecked } from '../cluster/control-plane.ts'
 import { chart } from '../helm.ts'
 
@@ -139,26 +138,6 @@ export async function operations(t: Test, plane: ControlPlane) {
     t.notOk(ok)
     t.match(error, /contextKeys: key 1 has another secret in the cluster/)
     t.same(await secrets(), before)
-  })
-
-  const skip = lastReleaseAbsent
-  t.test('a release of the last chart is upgraded with its values', { skip }, async (t) => {
-    await plane.defineMore()
-    const former = join(unpackLastRelease('charts/bidweir'), 'charts/bidweir')
-    for (const name of ['default', 'persistent', 'production']) {
-      const { helm, secrets, names, at } = await place(`former-${name}`)
-      const values = ['--values', join(former, `ci/${name}-values.yaml`)]
-      const given = name === 'default' ? [] : values
-      await helm(t, 'install', 'bids', former, ...given)
-      const [before, volumes] = [await secrets(), await names(`${at}/persistentvolumeclaims`)]
-      for (const how of [given, ['--reuse-values']]) {
-        await helm(t, 'upgrade', 'bids', chart, ...how)
-        t.same(await secrets(), before, `${name}: keys, password, stores`)
-        t.match(await names(`${at}/persistentvolumeclaims`), volumes)
-      }
-      await helm(t, 'rollback', 'bids', '1')
-      t.same(await secrets(), before, `${name}: after a rollback`)
-    }
   })
 
   t.test('a wrong value is refused before anything changes', async (t) => {

@@ -112,7 +112,7 @@ t.test('three pods on PostgreSQL and Redis', async (t) => {
   const kept = async (t: Test, wins: Set<string>) => {
     const client = new pg.Client(postgres.url)
     await client.connect()
-    const { rows } = await client.query('select bid_id from ledger')
+    const { rows } = await client.query('select bid_id from ledger_days')
     await client.end()
     const ledger = new Set(rows.map((row) => row.bid_id as string))
     t.same(

@@ -241,40 +241,47 @@ t.test('an offer to upgrade a bid is ignored, the absolute form is understood', 
   t.notOk(headers.some((name) => /^(upgrade|http2-settings)$/i.test(name)))
 })
 
-// Of the fast lane alone: node:http reports chunks when their data arrive.
-t.test('a chunk size is checked before its data arrive', async (t) => {
-  const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())
-  const proxy = await startProxy({ acme: { endpoints: [supplier.url] } }, { lane: 'fast' })
-  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
-  const head = 'POST /bid/acme HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n'
-  const sizes: [size: string, status: string][] = [
-    ['100001', '413'],
-    ['fffffffffffffff0', '413'],
-    ['ffffffffffffffff', '413'],
-    ['10000000000000000', '400'],
-    ['-1', '400'],
-    ['5 5', '400'],
-    ['zz', '400'],
-    ['', '400'],
-  ]
-  for (const [size, status] of sizes)
-    for (const first of ['', '2\r\n{}\r\n']) {
-      // No data of the chunk follow, and the connection stays open.
-      const socket = callTo(proxy.port)
-      socket.on('error', () => {})
-      const answered = new Promise<string>((resolve) => {
-        let seen = ''
-        socket.on('data', (chunk) => {
-          seen += chunk.toString()
-          if (seen.includes('\r\n\r\n')) resolve(seen)
+for (const lane of ['fast', 'general'] as const)
+  t.test(`${lane} lane: a chunk size is checked before its data arrive`, async (t) => {
+    const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())
+    const proxy = await startProxy({ acme: { endpoints: [supplier.url] } }, { lane })
+    t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+    const head = 'POST /bid/acme HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n'
+    const before = 'POST /bid/acme HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}'
+    const sizes: [size: string, status: string][] = [
+      ['100001', '413'],
+      ['fffffffffffffff0', '413'],
+      ['ffffffffffffffff', '413'],
+      ['10000000000000000', '400'],
+      ['-1', '400'],
+      ['5 5', '400'],
+      ['zz', '400'],
+      ['', '400'],
+    ]
+    for (const [size, status] of sizes)
+      for (const [start, answers] of [
+        ['', ''],
+        ['2\r\n{}\r\n', ''],
+        [before, 'behind another request'],
+      ] as const) {
+        // No data of the chunk follow, and the connection stays open.
+        const socket = callTo(proxy.port)
+        socket.on('error', () => {})
+        const answered = new Promise<string>((resolve) => {
+          let seen = ''
+          socket.on('data', (chunk) => {
+            seen += chunk.toString()
+            if (seen.includes(`HTTP/1.1 4`) && seen.includes('\r\n\r\n')) resolve(seen)
+          })
         })
-      })
-      socket.write(`${head}${first}${size}\r\n`)
-      t.match(await answered, new RegExp(`^HTTP/1\\.1 ${status} `), `"${size}" after "${first}"`)
-      socket.destroy()
-    }
-  t.equal(supplier.requests.length, 0, 'nothing was forwarded')
-})
+        const text = answers === '' ? `${head}${start}${size}` : `${start}${head}${size}`
+        socket.write(`${text}\r\n`)
+        const answer = await answered
+        t.match(answer, new RegExp(`(^|\n)HTTP/1\\.1 ${status} `), `"${size}" after "${start}"`)
+        socket.destroy()
+      }
+    t.equal(supplier.requests.length, sizes.length, 'only the requests before them were forwarded')
+  })
 
 t.test(
   'a chunked request is forwarded with a length, and its connection serves the next one',

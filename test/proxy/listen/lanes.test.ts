@@ -88,7 +88,8 @@ async function proxyOn(t: Test, lane: Lane, endpoint: string): Promise<number> {
 function seen({ status, headers, body }: RawAnswer) {
   const { date: _date, ...rest } = headers
   const chunked = headers['transfer-encoding'] === 'chunked'
-  return { status, headers: rest, body: chunked ? unchunked(body) : body }
+  const ended = !chunked || body.endsWith('0\r\n\r\n')
+  return { status, headers: rest, body: chunked ? unchunked(body) : body, ended }
 }
 
 /** A response that breaks off over TLS: what was not encrypted yet is lost, and how much that is depends on the time. */

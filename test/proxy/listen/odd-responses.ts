@@ -29,6 +29,28 @@ export const answers: Record<string, Case> = {
       'HTTP/1.1 200 OK\r\nTransfer-Encoding: Chunked\r\n\r\n3;a=b\r\nabc\r\n0\r\nX-Sum: 1\r\n\r\n',
     keeps: true,
   },
+  'a trailer of 8 kB': {
+    answer: `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-Sum: ${'1'.repeat(8192)}\r\n\r\n`,
+  },
+  'trailers of 70 kB': {
+    answer: `HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n${`X-Sum: ${'1'.repeat(993)}\r\n`.repeat(70)}\r\n`,
+    breaks: true,
+  },
+  'a length as a trailer': {
+    answer:
+      'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nContent-Length: 3\r\n\r\n',
+    breaks: true,
+  },
+  'a wrong length as a trailer': {
+    answer:
+      'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nContent-Length: 9\r\n\r\n',
+    breaks: true,
+  },
+  'a coding as a trailer': {
+    answer:
+      'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nTransfer-Encoding: chunked\r\n\r\n',
+    breaks: true,
+  },
   'a body until the end': { answer: 'HTTP/1.1 200 OK\r\n\r\nuntil the end', closes: true },
   'HTTP/1.0': { answer: 'HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nold', closes: true },
   'interim answers': {

@@ -1,0 +1,163 @@
+/**
+ * The schema, the same tables in SQLite and PostgreSQL. Nothing is released yet: until the first tag a change of the
+ * schema is made here, afterwards it is a migration of its own. Names that are keywords of SQL are quoted.
+ */
+import { migration } from './migration.ts'
+
+/** Exact decimals. SQLite stores them as text. */
+const money = (postgres: boolean) => (postgres ? 'numeric' : 'text')
+
+/** Suppliers of the file and of the API, their seats and data centers, and the audit trail. */
+const management = (postgres: boolean) => [
+  'create table revision (one integer primary key, n bigint not null)',
+  'insert into revision (one, n) values (1, 1)',
+  'create table suppliers (id text primary key, revision bigint not null)',
+  `create table seats (
+    supplier text not null, name text not null, name_external text not null,
+    is_active integer not null, qps text not null, position integer not null,
+    constraint seats_key primary key (supplier, name))`,
+  `create table datacenters (
+    supplier text not null, location text not null, client_qps bigint,
+    is_active integer not null, position integer not null,
+    constraint datacenters_key primary key (supplier, location))`,
+  'create table holds (supplier text primary key, hold integer not null)',
+  `create table audit (
+    id ${postgres ? 'bigserial primary key' : 'integer primary key autoincrement'},
+    at bigint not null, who text not null, account text not null, supplier text not null,
+    action text not null, "before" text, "after" text, request_id text not null)`,
+  /*
+   * `n` is the revision of the store at the change: nodes read what is newer than they know. `block` is JSON, null if the
+   * supplier is deleted. A row stays for good: it reserves the id for its account (CONTRACT 14).
+   */
+  `create table supplier_blocks (
+    supplier text primary key, account text, version bigint not null, n bigint not null, block text)`,
+  'create index supplier_blocks_by_n on supplier_blocks (n)',
+  `create table supplier_versions (
+    supplier text not null, version bigint not null, at bigint not null, who text not null,
+    account text not null, action text not null, request_id text not null, block text,
+    constraint supplier_versions_key primary key (supplier, version))`,
+]
+
+/** Users of the embedded token endpoint, hashes of its refresh tokens, and its signing keys. */
+const auth = [
+  `create table users (
+    name text primary key, hash text not null, roles text not null, account text not null,
+    created_at bigint not null, disabled integer default 0 not null, last_login bigint)`,
+  `create table refresh_tokens (
+    hash text primary key, family text not null, user_name text not null, scope text not null,
+    expires_at bigint not null, used integer not null, auth_time bigint not null)`,
+  'create index refresh_family on refresh_tokens (family)',
+  'create index refresh_user on refresh_tokens (user_name)',
+  // A client that refreshes every five minutes leaves 8,600 tokens in a month; this index finds expired ones.
+  'create index refresh_expiry on refresh_tokens (expires_at)',
+  `create table signing_keys (
+    kid text primary key, private_jwk text not null, created_at bigint not null)`,
+]
+
+/**
+ * In PostgreSQL the ledger is partitioned by the day of the decision, so that retention drops days. `notice`: what the
+ * notice of an unattributed win said, by which the win is looked up again.
+ */
+const ledger = (postgres: boolean) => {
+  const table = postgres ? 'ledger_days' : 'ledger'
+  const day = postgres ? ', day' : ''
+  return [
+    `create table ${table} (
+      decision text not null, event text not null, bid_id text not null, status text not null,
+      "by" text, supplier text, mode text, arm text, publisher text, domain text, seat text,
+      in_ba ${money(postgres)}, out_ba ${money(postgres)}, cleared ${money(postgres)} not null,
+      price_dsp ${money(postgres)}, currency text, margin ${money(postgres)},
+      late integer not null, "over" integer not null, reason text, decided_at bigint,
+      at bigint not null, notice text${postgres ? ', day integer not null' : ''},
+      constraint ledger_key primary key (decision, event${day}))
+      ${postgres ? 'partition by range (day)' : ''}`,
+    `create index ledger_bid on ${table} (bid_id, event, at)`,
+    `create index ledger_at on ${table} (at)`,
+    `create index ledger_unattributed on ${table} (reason, at) where status = 'unattributed'`,
+    'create table losses (decision text primary key, at bigint not null)',
+    'create index losses_at on losses (at)',
+    // The journal of what follows a committed row, and the processes that work on it.
+    `create table outcomes (
+      batch text not null, place integer not null, node text not null,
+      applied integer not null, at bigint not null, kind text not null, decision text not null,
+      event text not null, body text not null,
+      constraint outcomes_key primary key (node, batch, place))`,
+    'create table outcome_nodes (node text primary key, alive bigint not null)',
+  ]
+}
+
+/** The sums of the ledger in one hour. */
+const hourSums = (postgres: boolean) => `
+    n bigint not null, bids bigint not null, priced bigint not null, late bigint not null,
+    over_count bigint not null, cleared ${money(postgres)} not null,
+    out_ba ${money(postgres)} not null, margin ${money(postgres)} not null,
+    margins double precision not null, squares double precision not null`
+
+/** Hourly sums of decisions and of the ledger, of all seats and of each seat, and the progress of the roll-up. */
+const sums = (postgres: boolean) => [
+  `create table decided (
+    hour bigint not null, supplier text not null, mode text not null, arm text not null,
+    publisher text not null, domain text not null, bids bigint not null,
+    in_sum double precision not null, out_sum double precision not null,
+    constraint decided_key primary key (hour, supplier, mode, arm, publisher, domain))`,
+  `create table decided_seats (
+    hour bigint not null, supplier text not null, mode text not null, arm text not null,
+    publisher text not null, domain text not null, seat text not null, bids bigint not null,
+    in_sum double precision not null, out_sum double precision not null,
+    constraint decided_seats_key primary key (
+      hour, supplier, mode, arm, publisher, domain, seat))`,
+  `create table ledger_hours (
+    hour bigint not null, supplier text not null, event text not null, status text not null,
+    mode text not null, arm text not null, publisher text not null, domain text not null,
+    currency text not null, ${hourSums(postgres)},
+    constraint ledger_hours_key primary key (
+      hour, supplier, event, status, mode, arm, publisher, domain, currency))`,
+  `create table ledger_hour_seats (
+    hour bigint not null, supplier text not null, event text not null, status text not null,
+    mode text not null, arm text not null, publisher text not null, domain text not null,
+    currency text not null, seat text not null, ${hourSums(postgres)},
+    constraint ledger_hour_seats_key primary key (
+      hour, supplier, event, status, mode, arm, publisher, domain, currency, seat))`,
+  `create table rolled (
+    one integer primary key, until bigint not null, sealed bigint not null, lease bigint not null)`,
+  'insert into rolled (one, until, sealed, lease) values (1, 0, 0, 0)',
+  // Hours to be summed again: rows of the ledger change if a win is voided or attributed late.
+  'create table stale_hours (hour bigint primary key, changes bigint not null)',
+  // Bids and wins of the arms that are compared, by day: kept wins and spend survive a restart.
+  `create table arm_sums (
+    day bigint not null, supplier text not null, mode text not null, arm text not null,
+    bids bigint not null, wins bigint not null, "in" double precision not null,
+    cleared double precision not null, margin double precision not null,
+    margin_squares double precision not null, spend double precision not null,
+    spend_squares double precision not null,
+    constraint arm_sums_key primary key (day, supplier, mode, arm))`,
+  `create table taken_off (
+    day integer not null, supplier text not null, amount double precision not null,
+    constraint taken_off_key primary key (day, supplier))`,
+]
+
+const models = (postgres: boolean) => [
+  `create table models (
+    mode text primary key, epoch bigint not null, rolled_back_at bigint,
+    base ${postgres ? 'bytea' : 'blob'})`,
+  "insert into models (mode, epoch) values ('revenue', 0), ('margin', 0)",
+  'create table model_learning (one integer primary key, frozen integer not null)',
+  'insert into model_learning (one, frozen) values (1, 0)',
+  'create table model_resets (supplier text primary key, times bigint not null)',
+]
+
+/** What nodes publish: figures for the console in parts of bounded size, and check values of what must be equal. */
+const nodes = [
+  'create table nodes (location text primary key, live integer not null)',
+  `create table node_figures (
+    node text not null, part integer not null, at bigint not null, figures text not null,
+    constraint node_figures_key primary key (node, part))`,
+  `create table node_fingerprints (
+    node text primary key, at bigint not null, keys text not null, configuration text not null,
+    details text not null)`,
+]
+
+export const schema = migration('001-schema', (postgres) => [
+  ...[...management(postgres), ...auth, ...ledger(postgres), ...sums(postgres)],
+  ...[...models(postgres), ...nodes],
+])
