@@ -10,6 +10,7 @@ import { EndpointLog } from './upstream/endpoint-log.ts'
 import { Endpoint, Endpoints } from './upstream/endpoints.ts'
 import type { Upstream } from './upstream/pool.ts'
 import { type HeaderRules, headerRules } from './wire/header-rules.ts'
+import { systemTls, TlsIdentity } from './wire/tls-identity.ts'
 
 /** The state of one supplier in the directory, at this node's location. */
 export interface DirectoryState {
@@ -31,11 +32,19 @@ type Refusal = 'inactive' | 'qps' | 'overload'
 const noSeats: ReadonlySet<string> = new Set()
 const unlimited: Allotment = { active: true, clientQps: null }
 
+/** The identity of a route; `current` if it is equal, so that its sessions are resumed. */
+function tlsOf({ tls }: Route, current: TlsIdentity): TlsIdentity {
+  if (tls === undefined) return systemTls
+  return current.equals(tls) ? current : new TlsIdentity(tls)
+}
+
 export class Supplier {
   readonly id: string
   readonly metrics: SupplierMetrics
   route: Route
   endpoints: Endpoints
+  /** For endpoints over TLS. */
+  tls: TlsIdentity
   /** What is set and removed in the head of a request; null: nothing. */
   headers: HeaderRules | null
   callers: CallerCheck | null
@@ -56,6 +65,7 @@ export class Supplier {
     this.id = route.id
     this.route = route
     this.metrics = metrics
+    this.tls = tlsOf(route, systemTls)
     this.endpoints = this.endpointsOf(route, upstream, [])
     this.headers = headerRules(route.headers)
     this.callers = callerCheck(route.callers)
@@ -63,6 +73,10 @@ export class Supplier {
 
   /** Applies a new configuration. Endpoints in both configurations keep their connections and failure counts. */
   configure(route: Route, upstream: NodeUpstream): void {
+    const { tls } = this
+    this.tls = tlsOf(route, tls)
+    if (this.tls !== tls)
+      for (const { pool } of this.endpoints.all) pool.setTls(this.tls, this.tls.trustsLike(tls))
     this.endpoints = this.endpointsOf(route, upstream, this.endpoints.all)
     this.route = route
     this.headers = headerRules(route.headers)
@@ -75,6 +89,7 @@ export class Supplier {
     current: readonly Endpoint[],
   ): Endpoints {
     const known = new Map(current.map((endpoint) => [endpoint.url.href, endpoint]))
+    const secured = { ...upstream, tls: this.tls }
     const next = endpoints.map((each) => {
       const config = endpointOf(each)
       const { href } = new URL(config.url)
@@ -82,7 +97,7 @@ export class Supplier {
       known.delete(href)
       existing?.configure(config)
       return (
-        existing ?? new Endpoint(config, upstream, new EndpointLog(this.log, this.id, config.url))
+        existing ?? new Endpoint(config, secured, new EndpointLog(this.log, this.id, config.url))
       )
     })
     for (const endpoint of known.values()) endpoint.pool.close()

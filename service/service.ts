@@ -42,10 +42,10 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
   const current: ConfigRef = { config, active: activeSuppliers(config.suppliers, invalidOpd) }
   const started = config
   const path = load === null ? null : (loaded.files.keys().next().value ?? null)
-  let files = loaded.files
+  let { nodeFiles } = loaded
   const references = referenceRules(path === null ? '.' : dirname(path), () => [
     keysFile(config.stateDir),
-    ...files.keys(),
+    ...nodeFiles,
   ])
   const components = await openComponents(current, references, log)
   const { store, stored } = components
@@ -129,7 +129,7 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
     const fixed = needsRestart(started, next.config)
     if (fixed.length > 0) log.warn({ paths: fixed }, 'restart needed')
     file = next.config
-    files = next.files
+    nodeFiles = next.nodeFiles
     invalid = next.invalidOpd
     await configure()
     warnOfOldRates()

@@ -1,7 +1,9 @@
 /** The keys of a supplier that say how its endpoints are reached, chosen and watched. */
 import * as z from 'zod'
+import { isTlsPair } from '../../opd/base/tls-pair.ts'
 import { duration } from '../../opd/base/units.ts'
 import { mayBeSet } from '../wire/headers.ts'
+import { certificatesOf } from '../wire/tls-identity.ts'
 
 export const url = (schemes: string[]) =>
   z.string().refine(
@@ -90,7 +92,61 @@ const headersSchema = z
       }
   })
 
-export type HeadersConfig = z.infer<typeof headersSchema>
+const pinText = z
+  .string()
+  .regex(/^sha256\/\/[A-Za-z0-9+/]{43}=$/, 'sha256// and the SHA-256 of the public key in Base64')
+
+/** Whether a text in PEM has certificates, all of which can be read. */
+function hasCertificates(pem: string): boolean {
+  try {
+    return certificatesOf(pem).length > 0
+  } catch {
+    return false
+  }
+}
+
+const tlsSchema = z
+  .strictObject({
+    ca: z
+      .string()
+      .refine(hasCertificates, 'certificates in PEM')
+      .optional()
+      .describe(
+        'Authorities that certificates of the endpoints are verified with, PEM. Default: those of Node.js.',
+      ),
+    cert: z
+      .string()
+      .refine(hasCertificates, 'certificates in PEM')
+      .optional()
+      .describe('Client certificate and its chain, PEM.'),
+    key: z.string().optional().describe('Private key of the client certificate, PEM.'),
+    servername: z
+      .string()
+      .regex(/^[A-Za-z0-9_](?:[A-Za-z0-9._-]{0,252}[A-Za-z0-9])?$/, 'a host name')
+      .optional()
+      .describe(
+        'Name that is sent to the endpoints, and that their certificates must have. Default: the host of the endpoint.',
+      ),
+    minVersion: z
+      .enum(['TLSv1.2', 'TLSv1.3'])
+      .default('TLSv1.2')
+      .describe('Lowest version of TLS.'),
+    pin: z
+      .union([pinText, z.array(pinText).max(8)])
+      .default([])
+      .transform((pin) => (typeof pin === 'string' ? [pin] : pin))
+      .describe(
+        'Public keys of which the certificate of an endpoint must have one: `sha256//` and the SHA-256 in Base64, as for `curl --pinnedpubkey`. The certificate is verified as well. Empty: any.',
+      ),
+  })
+  .superRefine(({ cert, key }, context) => {
+    const fault = (path: string, message: string) =>
+      context.addIssue({ code: 'custom', path: [path], message })
+    if (cert === undefined && key !== undefined) fault('cert', 'the certificate of tls.key')
+    if (cert !== undefined && key === undefined) fault('key', 'the private key of tls.cert')
+    if (cert !== undefined && key !== undefined && !isTlsPair({ cert, key }))
+      fault('key', 'the private key of tls.cert, both in PEM')
+  })
 
 const orOff = (limit: z.ZodNumber) => z.union([z.literal('off'), limit]).default('off')
 const ejectionTime = (fallback: string) =>
@@ -142,6 +198,9 @@ export const upstreamShape = {
   headers: headersSchema
     .prefault({})
     .describe('Headers of the requests to the endpoints, beside those of the caller.'),
+  tls: tlsSchema
+    .optional()
+    .describe('TLS to the endpoints: whom bidweir trusts, and who it is to them.'),
   outliers: outliersSchema
     .prefault({})
     .describe('When an endpoint that fails gets no requests, and for how long.'),

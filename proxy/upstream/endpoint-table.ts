@@ -68,9 +68,7 @@ class WeightedDraw<E extends Choosable> {
 }
 
 /** The level whose endpoints are used, and whether too few of every level are available. */
-export function usedLevel<E extends Choosable>(
-  all: readonly E[],
-): { endpoints: E[]; panicking: boolean } {
+function usedLevel<E extends Choosable>(all: readonly E[]): { endpoints: E[]; panicking: boolean } {
   for (const priority of [...new Set(all.map((each) => each.priority))].sort((a, b) => a - b)) {
     const level = all.filter((each) => each.priority === priority)
     const available = level.filter((each) => each.available)

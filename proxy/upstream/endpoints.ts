@@ -147,7 +147,7 @@ export class Endpoints {
   }
 
   /** @param ms how long the request took */
-  succeeded(endpoint: Endpoint, ms: number): void {
+  succeeded(endpoint: Endpoint, ms = 0): void {
     if (this.watches && this.watch(endpoint, ms, false)) return this.slow(endpoint)
     if (endpoint.failures === 0 && endpoint.ejectedUntil === 0) return
     const { ejected } = endpoint

@@ -14,6 +14,8 @@ export interface LoadedConfig {
   invalidOpd: Set<string>
   /** Every file that was read, the configuration first. A watcher compares them with the present ones. */
   files: FileVersions
+  /** Those of them that belong to the node, not to a supplier. */
+  nodeFiles: Set<string>
 }
 
 /**
@@ -27,7 +29,10 @@ export function check(
   lineOf: (path: Path) => number | null = () => null,
   before: readonly ConfigFault[] = [],
 ): LoadedConfig {
-  const expansion: Expansion = { files, faults: [], external: new Map(), tooDeep: false }
+  const nodeFiles = new Set([...files.keys()])
+  const expansion: Expansion = {
+    ...{ files, nodeFiles, faults: [], external: new Map(), tooDeep: false },
+  }
   const root = expand(raw, [], base, expansion)
   let parsed = configSchema.safeParse(root)
   // Values of environment variables and other files are text. If the schema expects another type, they are converted.
@@ -45,12 +50,12 @@ export function check(
   }
   const checked = (result: typeof parsed): LoadedConfig => {
     const config = result.success ? resolvePaths(result.data, base) : null
-    return { config, faults, invalidOpd, files }
+    return { config, faults, invalidOpd, files, nodeFiles }
   }
   if (faults.length === 0) return checked(parsed)
   const opdBlock = /^suppliers\[(\d+)\]\.opd(\.|$|\[)/
   if (!faults.every((fault) => opdBlock.test(fault.path)))
-    return { config: null, faults, invalidOpd, files }
+    return { config: null, faults, invalidOpd, files, nodeFiles }
   // All faults are in `opd` blocks: OPD is off for their suppliers, and the rest is valid without the blocks.
   const suppliers = (root as { suppliers: Record<string, unknown>[] }).suppliers
   for (const fault of faults) {

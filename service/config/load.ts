@@ -151,6 +151,7 @@ export function loadConfig(file: string, replaces = false): LoadedConfig {
     config: null,
     faults: [{ path: '', line: null, found, allowed }],
     invalidOpd: new Set(),
+    nodeFiles: new Set([path]),
     files,
   })
   if ('fault' in read) return whole(`${file}, ${read.fault}`, read.allowed)

@@ -59,7 +59,8 @@ export function createLoad(file: string, { time, memory } = limits): Load {
   let read: FileVersions = new Map([[resolve(file), '']])
 
   async function receiveConfig(port: MessagePort, summary: LoadSummary): Promise<LoadedConfig> {
-    const { config, invalidOpd, files } = summary
+    const { config, invalidOpd, files, nodeFiles } = summary
+    const rest = { invalidOpd, files, nodeFiles }
     read = files
     const next = new Map<string, SupplierConfig>()
     await receive<SupplierRow>(port, summary.suppliers, ({ digest, supplier }) => {
@@ -67,9 +68,9 @@ export function createLoad(file: string, { time, memory } = limits): Load {
     })
     const faults: ConfigFault[] = []
     await receive<ConfigFault>(port, summary.faults, (fault) => void faults.push(fault))
-    if (config === null) return { config, faults, invalidOpd, files }
+    if (config === null) return { config, faults, ...rest }
     known = next
-    return { config: { ...config, suppliers: [...next.values()] }, faults, invalidOpd, files }
+    return { config: { ...config, suppliers: [...next.values()] }, faults, ...rest }
   }
 
   return async () => {
@@ -86,7 +87,7 @@ export function createLoad(file: string, { time, memory } = limits): Load {
       return await receiveConfig(port, await summaryOf(worker, time))
     } catch (error) {
       const faults = [{ path: '', line: null, ...failureOf(error as Error, memory) }]
-      return { config: null, faults, invalidOpd: new Set(), files: before }
+      return { config: null, faults, invalidOpd: new Set(), files: before, nodeFiles: new Set() }
     } finally {
       port.close()
       void worker.terminate()

@@ -55,6 +55,12 @@ const secretPlaces: readonly (readonly string[])[] = [
   ['callers', 'headers', '*'],
   ['clearing', 'keys', '*'],
   ['headers', 'secretFrom', '*'],
+  ['tls', 'key'],
+]
+/** Values that are often files, and no secrets. */
+const filePlaces: typeof secretPlaces = [
+  ['tls', 'ca'],
+  ['tls', 'cert'],
 ]
 /** Secrets that are sent to an endpoint, which whoever changes the supplier chooses. */
 const sentPlaces: readonly (readonly string[])[] = [['headers', 'secretFrom', '*']]
@@ -85,8 +91,10 @@ function* referenceFaults(value: unknown, path: Path = []): Generator<ConfigFaul
     if (!reference) yield fault('a value', allowed)
     else if (isSent && typeof value === 'string' && !sentVariable.test(value))
       yield fault(value, `${allowed}: the value is sent to the endpoints`)
-  } else if (reference) yield fault('a reference', 'a value: only secrets are references here')
-  else if (typeof value === 'string') {
+  } else if (reference) {
+    if (!isOneOf(filePlaces, path))
+      yield fault('a reference', 'a value: only secrets are references here')
+  } else if (typeof value === 'string') {
     if (/\$\{[A-Za-z_][A-Za-z0-9_]*\}/.test(value))
       yield fault('text with a variable', 'a value: only secrets are references here')
   } else if (value !== null && typeof value === 'object' && path.length < maxDepth) {
@@ -108,7 +116,9 @@ export function checkBlock(block: unknown, rules: ReferenceRules): CheckedBlock 
   if (unsafe.length > 0) return { supplier: null, faults: unsafe, files }
   const external = new Map<string, string>()
   const fromApi = { maxBytes: maxSecret, isOwn: rules.isOwn }
-  const expansion: Expansion = { files, faults: [], external, tooDeep: false, fromApi }
+  const expansion: Expansion = {
+    ...{ files, nodeFiles: new Set(), faults: [], external, tooDeep: false, fromApi },
+  }
   // The place of the supplier in a file: faults and their words are those of a file.
   const root = expand({ suppliers: [block] }, [], rules.base, expansion) as { suppliers: object[] }
   let parsed = rootSchema.safeParse(root)

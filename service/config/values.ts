@@ -26,6 +26,8 @@ export function valueAt(root: unknown, path: Path): unknown {
 
 export interface Expansion {
   files: FileVersions
+  /** Those of them that do not belong to a supplier. */
+  nodeFiles: Set<string>
   faults: { path: Path; found: string; allowed: string }[]
   /** Source of each value from outside of the file, by path. Such a value is text and may have to become a number. */
   external: Map<string, string>
@@ -69,6 +71,7 @@ function readReference(reference: string, path: Path, base: string, into: Expans
   }
   const read = readText(file, fromApi?.maxBytes)
   into.files.set(file, read.version)
+  if (path[0] !== 'suppliers') into.nodeFiles.add(file)
   if ('text' in read) return read.text.replace(/\r?\n$/, '')
   into.faults.push(
     fromApi === undefined

@@ -26,6 +26,7 @@ export interface LoadSummary {
   /** All but the suppliers. */
   config: Omit<NonNullable<LoadedConfig['config']>, 'suppliers'> | null
   invalidOpd: Set<string>
+  nodeFiles: Set<string>
   files: FileVersions
   suppliers: number
   faults: number
@@ -83,7 +84,7 @@ function rowOf(supplier: SupplierConfig, known: ReadonlySet<string>): string {
 }
 
 const { file, port, known } = workerData as LoadTask
-const { config, invalidOpd, files, ...loaded } = loadConfig(file, known.length > 0)
+const { config, invalidOpd, files, nodeFiles, ...loaded } = loadConfig(file, known.length > 0)
 const faults = truncateFaults(loaded.faults)
 const { suppliers = [], ...rest } = config ?? {}
 const knownDigests = new Set(known)
@@ -98,6 +99,7 @@ send(
 const summary = {
   config: config === null ? null : (rest as LoadSummary['config']),
   invalidOpd,
+  nodeFiles,
   files,
   suppliers: suppliers.length,
   faults: faults.length,

@@ -85,7 +85,7 @@ t.test('ejected after five failures in a row, twice as long each time, probed on
     return seen
   }
   for (let n = 0; n < 4; n++) of.failed(bad, 'timeout')
-  of.succeeded(bad, 1)
+  of.succeeded(bad)
   for (let n = 0; n < 4; n++) of.failed(bad, 'timeout')
   t.equal(bad.ejected, false, 'not in a row')
   of.failed(bad, 'timeout')
@@ -101,7 +101,7 @@ t.test('ejected after five failures in a row, twice as long each time, probed on
   }
   clock.now += 60_000
   t.ok(chosen().has(bad), 'probed again')
-  of.succeeded(bad, 1)
+  of.succeeded(bad)
   t.equal(bad.ejected, false)
   t.equal(chosen().size, 2, 'it is back')
   for (let n = 0; n < 5; n++) of.failed(bad, 'timeout')
@@ -142,7 +142,7 @@ t.test('an endpoint is ejected for its share of failures once there are enough r
   const rounds = (count: number) => {
     for (let n = 0; n < count && !bad.ejected; n++)
       if (n % 3 === 0) of.failed(bad, 503)
-      else of.succeeded(bad, 1)
+      else of.succeeded(bad)
   }
   rounds(19)
   t.equal(bad.ejected, false, 'a third of too few')
@@ -153,7 +153,7 @@ t.test('an endpoint is ejected for its share of failures once there are enough r
   t.equal(bad.ejected, true)
   clock.now += 1000
   t.equal(of.choose(), bad, 'probed')
-  of.succeeded(bad, 1)
+  of.succeeded(bad)
   rounds(18)
   t.equal(bad.ejected, false, 'counted anew')
   for (let n = 0; n < 60; n++) {
@@ -194,8 +194,8 @@ t.test('each change of a state is logged once, with its reason', (t) => {
   ])
   t.equal(bad.state, 'ejected')
   clock.now += 1000
-  of.succeeded(bad, 1)
-  of.succeeded(bad, 1)
+  of.succeeded(bad)
+  of.succeeded(bad)
   t.same(lines.slice(2), [{ ...at, state: 'up' }])
   t.equal(bad.state, 'up')
   t.end()
@@ -206,13 +206,13 @@ t.test('an endpoint that comes and goes is logged ever more seldom', (t) => {
   for (let n = 0; n < 1000; n++) {
     clock.now += 100
     if (n % 2 === 0) of.failed(all[0]!, 'timeout')
-    else of.succeeded(all[0]!, 1)
+    else of.succeeded(all[0]!)
   }
   t.equal(lines.length, 8, 'in 100 s: after 0, 10, 30 and 70 s')
   clock.now += 700_000
   of.failed(all[0]!, 'timeout')
   t.match(lines.at(-1), { state: 'failing' }, 'a failure that stays is logged in the end')
-  of.succeeded(all[0]!, 1)
+  of.succeeded(all[0]!)
   clock.now += 10_000
   of.failed(all[0]!, 'timeout')
   t.equal(lines.length, 11, 'after a long silence at once, as in the beginning')
