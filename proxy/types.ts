@@ -33,6 +33,7 @@ export interface BidHead {
 interface ForwardedHead {
   head: OutgoingRequest
   endpoint: unknown
+  rules: unknown
   trusted: boolean
   via: string | null
 }
