@@ -13,7 +13,13 @@ import {
   registerRows,
   type Sample,
 } from '../opd/base/metrics.ts'
-import { bounds, type DurationHistogram, outcomes, type SupplierMetrics } from './metrics.ts'
+import {
+  bounds,
+  type DurationHistogram,
+  outcomes,
+  refusals,
+  type SupplierMetrics,
+} from './metrics.ts'
 import { type Gauges, nodeLoad, type ProcessLoad, type SupplierLoad } from './node-load.ts'
 import type { Supplier } from './supplier.ts'
 
@@ -50,6 +56,11 @@ function* outcomeSamples(ssp: string, { requests }: SupplierMetrics): Generator<
     if (value > 0) yield { value, labels: { ssp, outcome } }
   }
 }
+
+const refusedSamples = ({ id, metrics }: Scraped): Sample[] =>
+  refusals
+    .map((reason, at) => ({ value: metrics.refusals[at]!, labels: { ssp: id, reason } }))
+    .filter(({ value }) => value > 0)
 
 function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
   const { suppliers, others, decoder, closed } = state
@@ -130,6 +141,11 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
       'bidweir_requests_total',
       'Bid requests by outcome; an outcome is absent until its first request',
       requests,
+    ),
+    counter(
+      'bidweir_refused_requests_total',
+      'Bid requests with the outcome refused, by reason: method (405), caller (403: address or header), certificate (403), body (413 or malformed); absent until the first one',
+      each(refusedSamples, ({ metrics }) => metrics.total > 0),
     ),
     counter(
       'bidweir_replays_total',

@@ -48,7 +48,7 @@ interface BidPathParts {
   >
   proxy: Pick<
     Parameters<typeof createProxy>[2],
-    'registry' | 'sharedTokens' | 'sharesPort' | 'others' | 'tracer'
+    'registry' | 'sharedTokens' | 'sharesPort' | 'others' | 'tracer' | 'tickets'
   >
 }
 

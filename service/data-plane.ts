@@ -12,6 +12,7 @@ import type { Slices } from '../opd/base/slices.ts'
 import { createBidLog } from '../opd/state/bid-log.ts'
 import { restoreBids, spoolBids } from '../opd/state/bid-spool.ts'
 import { createDecisionLog } from '../opd/state/decision-log.ts'
+import { TicketKeys } from '../proxy/listen/ticket-keys.ts'
 import { bidLogLimit } from '../proxy/memory.ts'
 import type { DirectoryState } from '../proxy/supplier.ts'
 import { type ConfigRef, createBidPath, type LocationState } from './bid-path.ts'
@@ -96,6 +97,7 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
   const duplicates = createDuplicateCounts(winStore, log)
   const keep = () => retentionMs(current.config)
   const retention = createRetention(winStore, { keep, now, log, first: firstRetention })
+  const tickets = new TicketKeys(null, Date.now())
   const bidPath = createBidPath({
     current,
     place,
@@ -117,6 +119,7 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
       sharedTokens: tokens,
       sharesPort: place.count > 1,
       tracer: tracing,
+      tickets,
       others: () => pool?.loads() ?? [],
     },
   })
@@ -175,6 +178,7 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
       location,
       stats: engine.stats,
       counters: proxy.counters,
+      tickets,
       keys: () => keysOf(current.config),
       shared: redis?.shared ?? null,
       addRows: rollup.add,

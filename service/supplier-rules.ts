@@ -5,12 +5,19 @@ import { type Config, type SupplierConfig, supplierSchema } from './config/schem
 import { blockFaults } from './config/supplier-block.ts'
 import { listedSuppliers } from './runtime-config.ts'
 
+/** The configuration file as of the last reload. */
+interface FileInUse {
+  config: Config
+  /** The file of `suppliersFrom` that has a supplier, by id. */
+  fileOf: ReadonlyMap<string, string>
+}
+
 /**
- * @param config the configuration of the file, as of the last reload
- * @param file its path; null: there is none
+ * @param path path of the configuration file; null: there is none
  * @param base folder of relative paths in references
  */
-export function supplierRules(config: () => Config, file: string | null, base: string) {
+export function supplierRules(inUse: () => FileInUse, path: string | null, base: string) {
+  const config = () => inUse().config
   let indexed: Config | null = null
   let byId = new Map<string, SupplierConfig>()
   const found = (id: string): SupplierConfig | undefined => {
@@ -22,7 +29,7 @@ export function supplierRules(config: () => Config, file: string | null, base: s
     return byId.get(id)
   }
   return {
-    file,
+    fileOf: (id) => inUse().fileOf.get(id) ?? path,
     inFile: (id) => found(id) !== undefined,
     fileCount: () => config().suppliers.length,
     fileSuppliers: () => listedSuppliers(config()),

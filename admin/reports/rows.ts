@@ -99,6 +99,8 @@ const noCounts = {
   voided: 0,
   late: 0,
   over: 0,
+  lowered: 0,
+  unapplied: 0,
 }
 
 interface GroupSums {
@@ -117,6 +119,8 @@ function addWins(sums: GroupSums, row: WinRow, rules: ReportRules): void {
   if (n > 0) {
     sums.counts.late += Number(row.late)
     sums.counts.over += Number(row.over_count)
+    sums.counts.lowered += Number(row.lowered)
+    sums.counts.unapplied += Number(row.unapplied)
   }
   addMoney(sums.totals, row.currency ?? '', n, row)
   addWinSums(sums.arms, row, rules)

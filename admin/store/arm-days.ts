@@ -49,8 +49,10 @@ export function armDayOfWin(row: LedgerRow, sign: 1 | -1 = 1): ArmDay | null {
   const isPriced = row.margin !== null
   const margin = isPriced ? plausible(Number(row.margin)) : 0
   const spend = isPriced ? plausible(Number(row.cleared) + Number(row.margin)) : 0
-  const reduced =
-    isPriced && armRules[arm].priced ? plausible(Number(row.in_ba) - Number(row.out_ba)) : 0
+  // the exchange may have left the price of an agent call as it was
+  const isReduced =
+    isPriced && armRules[arm].priced && (row.applied === null || Number(row.applied) === 1)
+  const reduced = isReduced ? plausible(Number(row.in_ba) - Number(row.out_ba)) : 0
   return {
     day: dayNumber(Number(row.at)),
     supplier,

@@ -16,6 +16,7 @@ export const hourKey = [
   'status',
   'mode',
   'arm',
+  'via',
   'publisher',
   'domain',
   'currency',
@@ -50,7 +51,7 @@ export const comparedSums = {
 } as const
 export const comparedNames = Object.keys(comparedSums) as (keyof typeof comparedSums)[]
 
-/** Rows of one statement, 22 columns each. */
+/** Rows of one statement, 25 columns each. */
 const sliceRows = 100
 
 const sums = [
@@ -59,6 +60,8 @@ const sums = [
   'priced',
   'late',
   'over_count',
+  'lowered',
+  'unapplied',
   'cleared',
   'out_ba',
   'margin',
@@ -76,6 +79,7 @@ const groups = {
   status: 16,
   mode: 16,
   arm: 16,
+  via: 16,
   publisher: 96,
   domain: 96,
   currency: 16,
@@ -114,6 +118,7 @@ async function sumIntoTempTable(
   await sql`create temp table hour_sums as with present as (
       select ${event} as event, ${sql.join(named)}, count(*) as n, count(distinct decision) as bids,
         count(margin) as priced, sum(late) as late, sum(${sql.ref('over')}) as over_count,
+        count(applied) as lowered, count(case when applied = 0 then 1 end) as unapplied,
         ${money(postgres, 'cleared')} as cleared, ${money(postgres, 'out_ba')} as out_ba,
         ${money(postgres, 'margin')} as margin,
         ${sql.join(comparedNames.map((name) => sql`${comparedSums[name]} as ${sql.ref(name)}`))}

@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
 
 /**
@@ -8,6 +9,18 @@ export function isTlsPair(tls: { cert: string; key: string }): boolean {
   try {
     createSecureContext(tls)
     return true
+  } catch {
+    return false
+  }
+}
+
+const certificateBlock = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g
+
+/** Whether a text has one or more certificates in PEM, all of them readable. */
+export function areCertificates(pem: string): boolean {
+  try {
+    const blocks = pem.match(certificateBlock) ?? []
+    return blocks.map((block) => new X509Certificate(block)).length > 0
   } catch {
     return false
   }

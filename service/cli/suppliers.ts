@@ -12,10 +12,10 @@ import {
 import type { Store } from '../../admin/store/index.ts'
 import { type Block, changeBlocks, readBlocks } from '../../admin/store/supplier-blocks.ts'
 import { readText } from '../config/files.ts'
-import { readYaml } from '../config/load.ts'
 import { type Path, pathText } from '../config/values.ts'
+import { readYaml } from '../config/yaml.ts'
 import { supplierRules } from '../supplier-rules.ts'
-import { type CommandStreams, configOf, withStore } from './command.ts'
+import { type CommandStreams, loadedOf, withStore } from './command.ts'
 import { CommandError, noInput } from './exit-codes.ts'
 
 interface SupplierList {
@@ -89,11 +89,11 @@ async function withList(
   streams: CommandStreams,
   work: (store: Store, rules: BlockRules, list: Block[]) => Promise<string>,
 ): Promise<void> {
-  const config = await configOf(configFile, streams)
+  const loaded = await loadedOf(configFile, streams)
   const read = readList(file)
   const base = configFile === undefined ? '.' : dirname(configFile)
-  const rules = supplierRules(() => config, configFile ?? null, base)
-  return withStore(config, streams, async (store) => {
+  const rules = supplierRules(() => loaded, configFile ?? null, base)
+  return withStore(loaded.config, streams, async (store) => {
     try {
       await listFaults(rules, read.list)
       return await work(store, rules, read.list)

@@ -3,14 +3,14 @@ import { adminSchema, storeSchema } from '../../admin/config.ts'
 import { proxySchema } from '../../proxy/config.ts'
 import { contextTtl } from './schema.ts'
 
-interface CrossFault {
+export interface CrossFault {
   path: PropertyKey[]
   found: string
   allowed: string
 }
 
 /** Faults of rows whose id another row above has. */
-function repeatedIds(rows: unknown, path: string[]): CrossFault[] {
+export function repeatedIds(rows: unknown, path: string[]): CrossFault[] {
   if (!Array.isArray(rows)) return []
   const seen = new Set<unknown>()
   const faults: CrossFault[] = []
@@ -21,6 +21,22 @@ function repeatedIds(rows: unknown, path: string[]): CrossFault[] {
     else if (id !== undefined) seen.add(id)
   }
   return faults
+}
+
+/** Suppliers whose `callers.subjects` nobody can meet. */
+function uncertifiedCallers(rows: unknown, clientCa: unknown): CrossFault[] {
+  if (!Array.isArray(rows) || clientCa != null) return []
+  return rows.flatMap((row, index): CrossFault[] => {
+    const subjects = (row as { callers?: { subjects?: unknown } } | null)?.callers?.subjects
+    if (!Array.isArray(subjects) || subjects.length === 0) return []
+    return [
+      {
+        path: ['suppliers', index, 'callers', 'subjects'],
+        found: 'subjects without proxy.tls.clientCa',
+        allowed: 'none, or proxy.tls.clientCa: the authorities that sign certificates of callers',
+      },
+    ]
+  })
 }
 
 const anyHost = new Set(['', '0.0.0.0', '[::]'])
@@ -77,6 +93,7 @@ export function crossFaults(root: unknown): CrossFault[] {
       found: 'nothing',
       allowed: 'at least one key where Redis or PostgreSQL is configured: the nodes share it',
     })
+  faults.push(...uncertifiedCallers(at('suppliers'), at('proxy', 'tls', 'clientCa')))
   const role = at('node', 'role')
   if ((role === 'serve' || role === 'train') && !hasRedis)
     faults.push({

@@ -1,6 +1,7 @@
 /** The schema of the configuration file, composed of the schemas of each layer. */
 import * as z from 'zod'
 import { adminSchema, agentSchema, noticesSchema, storeSchema } from '../../admin/config.ts'
+import { is32Bytes } from '../../opd/base/secret.ts'
 import { duration } from '../../opd/base/units.ts'
 import { clearingSchema, opdSchema } from '../../opd/config.ts'
 import { decisionLogSchema } from '../../opd/state/decision-log.ts'
@@ -9,10 +10,7 @@ import { eventsSchema } from '../events/config.ts'
 
 const base64url32 = z
   .string()
-  .refine(
-    (text) => /^[A-Za-z0-9_-]{43}=?$/.test(text) && Buffer.from(text, 'base64url').length === 32,
-    '32 bytes in base64url, as `bidweir key new` prints them',
-  )
+  .refine(is32Bytes, '32 bytes in base64url, as `bidweir key new` prints them')
 
 export const contextTtl = duration('48h')
 
@@ -84,6 +82,13 @@ export const supplierSchema = z.strictObject({
       'Events that the platform reports. both: the model learns from win, money is counted at billing.',
     ),
 })
+
+/** Suppliers of all files together. */
+export const maxSuppliers = 10_000
+const suppliers = z.array(supplierSchema).max(maxSuppliers)
+
+/** A file of a folder of `suppliersFrom`. */
+export const supplierFileSchema = z.strictObject({ suppliers })
 
 const topNames = z.int().min(0).max(10_000).default(200)
 
@@ -182,7 +187,14 @@ export const configSchema = z.strictObject({
     })
     .prefault({})
     .describe('The end of the process.'),
-  suppliers: z.array(supplierSchema).max(10_000).default([]).describe('The suppliers.'),
+  suppliers: suppliers.default([]).describe('The suppliers.'),
+  suppliersFrom: z
+    .array(z.string().min(1))
+    .max(64)
+    .default([])
+    .describe(
+      'Folders whose files (.yaml, .yml, .json) each contain a list `suppliers`, such as mounted ConfigMaps. A change of a file is a reload of its suppliers; a file with a fault keeps those that it had.',
+    ),
   currency: z
     .strictObject({
       base: currencyCode.default('USD').describe('Currency of reports, ISO 4217.'),

@@ -43,10 +43,10 @@ export function testEngine(options: TestEngineOptions) {
     rates: { base: 'USD', rates: { EUR: 0.8 } },
     base: 'USD',
   }
-  /** A node of its own: what stands in memory only is another's. */
+  /** A node of its own: what is only in memory belongs to another node. */
   const node = () =>
     createEngine(config, {
-      learners: { of: () => learner, version: () => 7 },
+      learners: { of: () => learner, version: () => 7, epoch: () => 0 },
       bidLog: createBidLog({ ttl: 48 * hour, now, maxEntries: 10_000 }),
       ...aloneDeps,
       shared: shared ?? null,

@@ -7,10 +7,10 @@ import type { Decision } from '../../opd/learner.ts'
 import type { PricingLearner } from '../../opd/ports.ts'
 import type { EligibleBid } from '../../opd/shared/reasons.ts'
 
-interface Taught {
-  kind: 'win' | 'loss' | 'withdraw'
+interface Lesson {
+  kind: 'win' | 'unapplied' | 'past' | 'loss' | 'withdraw'
   features: string
-  cleared?: number
+  cleared?: number | null
   minToWin?: number | null
 }
 
@@ -18,7 +18,7 @@ interface FixedLearner extends PricingLearner {
   factor: number
   arm: Decision['arm']
   exposed: number[]
-  taught: Taught[]
+  lessons: Lesson[]
   fails: boolean
 }
 
@@ -29,7 +29,7 @@ export function fixedLearner(factor: number, arm: Decision['arm'] = 'treated'): 
     factor,
     arm,
     exposed: [],
-    taught: [],
+    lessons: [],
     fails: false,
     decide: ({ inBa }) => {
       if (learner.fails) throw new Error('a model that fails')
@@ -43,13 +43,19 @@ export function fixedLearner(factor: number, arm: Decision['arm'] = 'treated'): 
     },
     win: (features, cleared, _now, minToWin) => {
       const least = minToWin === undefined ? {} : { minToWin }
-      learner.taught.push({ kind: 'win', features: text(features), cleared, ...least })
+      learner.lessons.push({ kind: 'win', features: text(features), cleared, ...least })
+    },
+    winUnapplied: (features, cleared) => {
+      learner.lessons.push({ kind: 'unapplied', features: text(features), cleared })
+    },
+    settlePast: (features, { cleared }) => {
+      learner.lessons.push({ kind: 'past', features: text(features), cleared })
     },
     lose: (features, minToWin) => {
-      learner.taught.push({ kind: 'loss', features: text(features), minToWin })
+      learner.lessons.push({ kind: 'loss', features: text(features), minToWin })
     },
     withdraw: (features) => {
-      learner.taught.push({ kind: 'withdraw', features: text(features) })
+      learner.lessons.push({ kind: 'withdraw', features: text(features) })
     },
   }
   return learner

@@ -9,8 +9,8 @@ import { until } from '../../support/until.ts'
 t.test('20,000 suppliers that have bids', async (t) => {
   const { warnings, log } = recordingLog()
   const { db } = await storeAt(t, { url: `sqlite:${newFolder()}/kept.db` })
-  const row = { hour: Date.now(), mode: 'revenue', arm: 'treated', publisher: '', domain: '' }
-  const sums = { bids: 1, in_sum: 2, out_sum: 1 }
+  const row = { hour: Date.now(), mode: 'revenue', arm: 'treated', via: 'proxy' }
+  const sums = { publisher: '', domain: '', bids: 1, in_sum: 2, out_sum: 1 }
   const rows = Array.from({ length: 20_000 }, (_, n) => ({ ...row, ...sums, supplier: `s${n}` }))
   await addArmDays(db, armDaysOfBids(rows))
   const rules = () => ({ notices: {}, rates: { USD: 1 }, base: 'USD' })

@@ -159,7 +159,14 @@ onBoth(async (t, database) => {
 
   t.test('bids are added by day, and old days go', async (t) => {
     const { db } = await opened(t, database)
-    const bids = { hour: at, supplier: 'acme', mode: 'revenue', publisher: 'p', domain: 'd' }
+    const bids = {
+      hour: at,
+      supplier: 'acme',
+      mode: 'revenue',
+      via: 'proxy',
+      publisher: 'p',
+      domain: 'd',
+    }
     const row = { ...bids, arm: 'treated', bids: 3, in_sum: 6, out_sum: 5 }
     await addArmDays(db, armDaysOfBids([row, { ...row, publisher: 'q' }, { ...row, arm: 'floor' }]))
     const [found] = (await readArmDays(db, 20_000)).filter(({ event }) => event === '')

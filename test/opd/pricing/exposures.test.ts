@@ -41,7 +41,7 @@ t.test('a clock that was set back does not stop training', async (t) => {
 t.test('a decision that is left out trains with neither its exposure nor its win', async (t) => {
   const { config, learner, clock, now } = testEngine({ integrations: [integration('acme', {})] })
   const engine = createEngine(config, {
-    learners: { of: () => learner, version: () => 1 },
+    learners: { of: () => learner, version: () => 1, epoch: () => 0 },
     bidLog: createBidLog({ ttl: hour, now }),
     ...aloneDeps,
     now,
@@ -55,9 +55,9 @@ t.test('a decision that is left out trains with neither its exposure nor its win
   const { record } = engine.explain(answer.svcOpd, 'last')
   t.match(record, { teaches: false, arm: 'treated', outBa: '0.9' })
   engine.learnWin(record!, 0.8, false)
-  t.same(learner.taught, [])
+  t.same(learner.lessons, [])
   clock.now += 5000
   const next = engine.explain(auction(engine, { id: 'next' }).svcOpd, 'next').record!
   engine.learnWin(next, 0.8, false)
-  t.equal(learner.taught.length, 1)
+  t.equal(learner.lessons.length, 1)
 })

@@ -9,7 +9,7 @@ import { type AskedBid, auction, keys, testEngine } from '../../support/engine.t
 import { bid, fixedLearner, integration } from '../../support/opd-doubles.ts'
 
 t.test(
-  'one line a win: also without a rate, also where it may not teach; never of a test',
+  'one line for each win, also without a rate and where the model may not learn from it; none for a test',
   async (t) => {
     const lines: object[] = []
     const sink = {
@@ -38,7 +38,7 @@ t.test('the decision log knows no name, and a test is not in it', async (t) => {
   const entries: DecisionEntry[] = []
   const now = () => 1_800_000_000_000
   const deps = {
-    learners: { of: () => fixedLearner(0.9), version: () => 3 },
+    learners: { of: () => fixedLearner(0.9), version: () => 3, epoch: () => 0 },
     bidLog: createBidLog({ ttl: 1000, now }),
     observer: null,
     shared: null,
