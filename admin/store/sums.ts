@@ -1,6 +1,5 @@
 /** Sums in the store: counters by key, to which each node adds what it has counted. */
 import { type Kysely, sql } from 'kysely'
-import type { Store } from './index.ts'
 import type { Tables } from './tables.ts'
 
 /** Inserts rows. The sums of a stored row with the same key are added to, or replaced. */
@@ -42,7 +41,7 @@ export function seatSums<
   Name extends string,
   Row extends { [N in Name]: number } & { seat: string },
 >(
-  store: Pick<Store, 'db'>,
+  store: { db: Kysely<Tables> },
   { tables, key, sums }: SeatSums<Name>,
   also: (trx: Kysely<Tables>, rows: readonly Row[]) => Promise<void> = async () => {},
 ) {
