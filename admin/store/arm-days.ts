@@ -16,7 +16,7 @@ type Key = 'day' | 'supplier' | 'event' | 'mode' | 'arm' | 'currency'
 type Sums = Omit<ArmDay, Key>
 
 /** Days for which sums are kept. */
-export const keptDays = 8
+const keptDays = 8
 
 const key = ['day', 'supplier', 'event', 'mode', 'arm', 'currency'] as const satisfies Key[]
 const none: Sums = {
