@@ -3,6 +3,7 @@ import * as z from 'zod'
 import { is32Bytes } from '../opd/base/secret.ts'
 import { areCertificates, isTlsPair } from '../opd/base/tls-pair.ts'
 import { autoSize, duration, hostPort, size } from '../opd/base/units.ts'
+import { accessLogSchema } from './access-log.ts'
 
 const cidr = z.string().refine((text) => {
   // As strict as BlockList, which throws: `10/8` and `010.0.0.1` mean different things to different readers.
@@ -64,6 +65,10 @@ export const proxySchema = z.strictObject({
     .describe(
       'TLS of the listener for bid traffic. Without it the listener speaks plain HTTP/1.1.',
     ),
+  accessLog: accessLogSchema
+    .nullable()
+    .default(null)
+    .describe('Access log of bid requests. null: none, at no cost.'),
   maxRequestBytes: size('1MiB').describe(
     'Largest body of a bid request, bytes. Longer bodies are refused with 413.',
   ),

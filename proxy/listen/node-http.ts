@@ -103,6 +103,7 @@ export function inboundOf(
     head: { fields: request.rawHeaders, query, encoding: undefined, forwarded: null },
     remote: plainAddress(request.socket.remoteAddress ?? ''),
     secure: isTls(request.socket),
+    protocol: `HTTP/${request.httpVersion}`,
     identity: identityOfCaller(request.socket),
     arrived: performance.now(),
     reply: new HttpReply(response, isLast),
