@@ -4,6 +4,7 @@ import { is32Bytes } from '../opd/base/secret.ts'
 import { areCertificates, isTlsPair } from '../opd/base/tls-pair.ts'
 import { autoSize, duration, hostPort, size } from '../opd/base/units.ts'
 import { accessLogSchema } from './access-log.ts'
+import { headerName, headerValue, upstreamShape, url } from './upstream/config.ts'
 
 const cidr = z.string().refine((text) => {
   // As strict as BlockList, which throws: `10/8` and `010.0.0.1` mean different things to different readers.
@@ -12,16 +13,6 @@ const cidr = z.string().refine((text) => {
   const width = bits === undefined ? 0 : /^\d{1,3}$/.test(bits) ? Number(bits) : 999
   return family !== 0 && more.length === 0 && width <= (family === 6 ? 128 : 32)
 }, 'an IP address or a CIDR range such as 10.0.0.0/8')
-
-const url = (schemes: string[]) =>
-  z.string().refine(
-    (text) => {
-      if (!URL.canParse(text)) return false
-      const { protocol, username, password, hash } = new URL(text)
-      return schemes.includes(protocol) && `${username}${password}${hash}` === ''
-    },
-    `a URL without user or fragment (${schemes.map((scheme) => `${scheme}//host/path`).join(', ')})`,
-  )
 
 const origin = url(['http:', 'https:']).refine((text) => {
   if (!URL.canParse(text)) return true
@@ -139,13 +130,7 @@ export const proxySchema = z.strictObject({
 
 /** What the proxy needs of one supplier of the file. */
 export const routeSchema = z.strictObject({
-  endpoints: z
-    .array(url(['http:', 'https:']))
-    .max(64)
-    .default([])
-    .describe(
-      'URLs of the supplier, between which requests are balanced. Without one the integration serves standalone prices only.',
-    ),
+  ...upstreamShape,
   timeout: duration('120ms')
     .refine((ms) => ms >= 1, 'a duration of at least 1ms')
     .describe(
@@ -171,7 +156,7 @@ export const routeSchema = z.strictObject({
         .default([])
         .describe('Addresses and CIDR ranges that may send bid requests. Empty: any.'),
       headers: z
-        .record(z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'a header name'), z.string())
+        .record(headerName, headerValue)
         .default({})
         .describe('Headers and the values that a bid request must carry.'),
       subjects: z

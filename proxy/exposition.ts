@@ -22,6 +22,7 @@ import {
 } from './metrics.ts'
 import { type Gauges, nodeLoad, type ProcessLoad, type SupplierLoad } from './node-load.ts'
 import type { Supplier } from './supplier.ts'
+import type { TlsIdentity } from './wire/tls-identity.ts'
 
 /** What a scrape reads. */
 interface ProxyState {
@@ -41,6 +42,8 @@ interface Scraped extends SupplierLoad {
   id: string
   active: boolean
   metrics: SupplierMetrics
+  /** Of the certificates that its configuration names. */
+  expiries: TlsIdentity['expiries']
   /** It has all gauges. Others have those that differ from a supplier at rest: thousands would be most of a scrape. */
   isTop: boolean
 }
@@ -72,9 +75,10 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
     const top = yield* busiest(suppliers.values(), ({ metrics }) => metrics.total)
     scraped = []
     for (const supplier of suppliers.values()) {
-      const { id, active, metrics } = supplier
+      const { id, active, metrics, tls } = supplier
+      const { expiries } = tls
       const isTop = top.has(supplier)
-      scraped.push({ id, active, metrics, isTop, ...nodeLoad(supplier, others()) })
+      scraped.push({ id, active, metrics, expiries, isTop, ...nodeLoad(supplier, others()) })
       yield* outcomeSamples(id, metrics)
       yield null
     }
@@ -225,6 +229,18 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
       perEndpoint(
         ({ open }) => open,
         (supplier) => supplier.isTop && isBusy(supplier),
+      ),
+    ),
+    gauge(
+      'bidweir_supplier_certificate_expiry_timestamp_seconds',
+      'Time at which a certificate in `tls` of the supplier expires: its client certificate, or the first of its authorities',
+      each(
+        ({ id, expiries }) =>
+          expiries.map(({ certificate, expires }) => ({
+            value: expires / 1000,
+            labels: { ssp: id, certificate },
+          })),
+        ({ expiries }) => expiries.length > 0,
       ),
     ),
     gauge('bidweir_connections', 'Connections of callers', () => one(nodeGauge('connections'))),

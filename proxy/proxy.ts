@@ -44,6 +44,8 @@ export function createProxy(
     /** The gauges of those processes. */
     others?: () => Iterable<ProcessLoad>
     tracer?: BidTracer | null
+    /** Of the node, whose endpoints are preferred. */
+    zone?: string | null
     /** Of TLS sessions of callers; those of another process of this node. */
     tickets?: TicketKeys
   },
@@ -56,6 +58,7 @@ export function createProxy(
     sharesPort = false,
     others = () => [],
     tracer = null,
+    zone = null,
     tickets = new TicketKeys(null, Date.now()),
   } = deps
   const closed = new Map<string, number>()
@@ -73,7 +76,7 @@ export function createProxy(
       ),
   })
   const suppliers = new Suppliers({
-    upstream: { resolver, lane: config.fastLane ? 'fast' : 'general' },
+    upstream: { resolver, lane: config.fastLane ? 'fast' : 'general', zone },
     leased: sharedTokens !== null,
     maxInFlight: config.maxInFlightPerSupplier,
     log,

@@ -24,6 +24,7 @@ export interface BidHead {
 interface ForwardedHead {
   head: OutgoingRequest
   endpoint: unknown
+  rules: unknown
   trusted: boolean
   via: string | null
 }

@@ -17,6 +17,7 @@ import { bidLogLimit } from '../proxy/memory.ts'
 import type { DirectoryState } from '../proxy/supplier.ts'
 import { type ConfigRef, createBidPath, type LocationState } from './bid-path.ts'
 import type { Config } from './config/schema.ts'
+import type { ReferenceRules } from './config/supplier-block.ts'
 import { loadOrCreateKeys } from './context-keys.ts'
 import { fingerprintReader } from './fingerprints.ts'
 import { type Place, workerCount } from './limits.ts'
@@ -35,8 +36,8 @@ export type Components = Awaited<ReturnType<typeof openComponents>>
 /** Milliseconds after the start; hours that passed without a node are summed then. */
 const firstRetention = 5000
 
-/** @param base folder of relative paths in references of suppliers of the API */
-export async function openComponents(current: ConfigRef, base: string, log: Log) {
+/** @param references where references of suppliers of the API lead */
+export async function openComponents(current: ConfigRef, references: ReferenceRules, log: Log) {
   const started = current.config
   const ownKeys = started.opd.keys ?? loadOrCreateKeys(started.stateDir)
   const keysOf = (config: Config) => config.opd.keys ?? ownKeys
@@ -56,7 +57,7 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
   })
   const now = store.clock
   const directory = await createDirectory(store, log)
-  const stored = new StoredSuppliers(store, base, log)
+  const stored = new StoredSuppliers(store, references, log)
   await stored.read()
   current.config = { ...started, suppliers: stored.mergedWith(started.suppliers) }
   for (const supplier of current.config.suppliers)

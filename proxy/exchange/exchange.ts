@@ -383,7 +383,8 @@ export class Exchange implements Candidate, ResponseSink {
     accessLog.write({
       ...{ ssp, outcome, status, durationMs, method: 'POST', path: `/bid/${ssp}` },
       ...{ protocol: inbound.protocol, remote: inbound.remote },
-      received: this.request.length,
+      // Before the body is complete its buffer counts it; afterwards the buffer has the response.
+      received: this.request.wire.length || this.request.length,
       sent: this.sentBytes,
       upstream: url === null ? null : { host: url.host, durationMs: upstream.durationMs },
     })

@@ -160,6 +160,14 @@ export const configSchema = z.strictObject({
         .describe(
           'all: prices bids, and trains the shared models if no other node does. serve: prices, and leaves the training to other nodes. train: trains and shares the models, without bid traffic. serve and train need store.redis.',
         ),
+      zone: z
+        .string()
+        .min(1)
+        .max(128)
+        .optional()
+        .describe(
+          'Zone that the node runs in. Endpoints with the same `zone` are preferred. Without it all zones are equal.',
+        ),
     })
     .prefault({})
     .describe('The part of this node among several.'),
