@@ -61,11 +61,17 @@ function createReloadMeter(registry: Registry) {
   let successful = true
   let takenAt = Date.now()
   let restart: readonly string[] = []
+  let kept = 0
   registerRows(registry, [
     gauge(
       'bidweir_config_last_reload_successful',
       '0 while the configuration file is one that was refused; the last good one is in use',
       () => one(Number(successful)),
+    ),
+    gauge(
+      'bidweir_supplier_files_refused',
+      'Files of suppliersFrom with a fault, whose suppliers stay as they were',
+      () => one(kept),
     ),
     gauge(
       'bidweir_config_last_reload_success_timestamp_seconds',
@@ -83,6 +89,10 @@ function createReloadMeter(registry: Registry) {
     refused() {
       successful = false
       reloads.inc({ result: 'refused' })
+    },
+    /** `files`: those of `suppliersFrom` that the last reload refused. */
+    kept(files: number) {
+      kept = files
     },
     /** `waiting`: the changed keys that take effect only after a restart. */
     taken(waiting: readonly string[]) {

@@ -10,7 +10,7 @@ import { openAdminPlane } from './admin-plane.ts'
 import type { ConfigRef } from './bid-path.ts'
 import { activeSuppliers } from './bid-path.ts'
 import type { LoadedConfig } from './config/check.ts'
-import { faultLine } from './config/faults.ts'
+import { type ConfigFault, faultLine } from './config/faults.ts'
 import type { FileVersions } from './config/files.ts'
 import type { Load } from './config/loader.ts'
 import { needsRestart } from './config/restart.ts'
@@ -42,20 +42,18 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
   const current: ConfigRef = { config, active: activeSuppliers(config.suppliers, invalidOpd) }
   const started = config
   const path = load === null ? null : (loaded.files.keys().next().value ?? null)
-  let { nodeFiles } = loaded
+  /** The configuration of the file, without suppliers of the API. */
+  let file: LoadedConfig & { config: Config } = loaded
   const references = referenceRules(path === null ? '.' : dirname(path), () => [
     keysFile(config.stateDir),
-    ...nodeFiles,
+    ...file.nodeFiles,
   ])
   const components = await openComponents(current, references, log)
   const { store, stored } = components
-  /** The configuration of the file, without suppliers of the API; `invalid`: those of it whose `opd` block has faults. */
-  let file = config
-  let invalid: ReadonlySet<string> = invalidOpd
   /** Applies the file and the suppliers of the API, as they are when the run begins. */
   const configure = oneAtATime(async () => {
-    const suppliers = stored.mergedWith(file.suppliers)
-    await components.configure({ ...file, suppliers }, createSlices(), invalid)
+    const suppliers = stored.mergedWith(file.config.suppliers)
+    await components.configure({ ...file.config, suppliers }, createSlices(), file.invalidOpd)
     referenced.set(stored.files())
   })
   const again = new AbortController()
@@ -121,22 +119,24 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
 
   /** A start accepts an `opd` block with faults; a reload refuses it, because OPD would be switched off unnoticed. */
   const reload = async (next: LoadedConfig) => {
-    if (next.config === null || next.faults.length > 0) {
+    const { config: nextConfig, faults, keptFaults } = next
+    if (nextConfig === null || faults.length > 0) {
       components.meters.reloads.refused()
-      await logFaults(next, log)
-      return log.error({ faults: next.faults.length }, 'reload refused, nothing is changed')
+      await logFaults(next, faults, log)
+      return log.error({ faults: faults.length }, 'reload refused, nothing is changed')
     }
-    const fixed = needsRestart(started, next.config)
+    const fixed = needsRestart(started, nextConfig)
     if (fixed.length > 0) log.warn({ paths: fixed }, 'restart needed')
-    file = next.config
-    nodeFiles = next.nodeFiles
-    invalid = next.invalidOpd
+    await logFaults(next, keptFaults, log, '; the suppliers of the file stay as they were')
+    file = { ...next, config: nextConfig }
     await configure()
     warnOfOldRates()
-    components.meters.reloads.taken(fixed)
+    const { reloads } = components.meters
+    reloads.taken(fixed)
+    reloads.kept(new Set(keptFaults.map((fault) => fault.file)).size)
     log.info({ suppliers: current.config.suppliers.length }, 'configuration reloaded')
   }
-  void logFaults(loaded, log, '; OPD is off for this supplier')
+  void logFaults(loaded, loaded.faults, log, '; OPD is off for this supplier')
   const watching = load === null ? null : watchConfig(load, reload, loaded.files, log)
 
   return {
@@ -189,11 +189,16 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
 }
 
 /** In time slices. `effect`: what follows from each fault. */
-async function logFaults({ faults, files }: LoadedConfig, log: Log, effect = ''): Promise<void> {
+async function logFaults(
+  { files }: LoadedConfig,
+  faults: readonly ConfigFault[],
+  log: Log,
+  effect = '',
+): Promise<void> {
   const slices = createSlices()
   const file = files.keys().next().value ?? 'configuration'
   for (const fault of faults) {
-    log.error({ path: fault.path }, faultLine(fault, file) + effect)
+    log.error({ path: fault.path, file: fault.file }, faultLine(fault, file) + effect)
     await slices.next()
   }
 }

@@ -5,16 +5,23 @@ import { type Config, type SupplierConfig, supplierSchema } from './config/schem
 import { blockFaults, type ReferenceRules } from './config/supplier-block.ts'
 import { listedSuppliers } from './runtime-config.ts'
 
+/** The configuration file as of the last reload. */
+interface FileInUse {
+  config: Config
+  /** The file of `suppliersFrom` that has a supplier, by id. */
+  fileOf: ReadonlyMap<string, string>
+}
+
 /**
- * @param config the configuration of the file, as of the last reload
- * @param file its path; null: there is none
+ * @param path path of the configuration file; null: there is none
  * @param references where references of suppliers of the API lead
  */
 export function supplierRules(
-  config: () => Config,
-  file: string | null,
+  inUse: () => FileInUse,
+  path: string | null,
   references: ReferenceRules,
 ) {
+  const config = () => inUse().config
   let indexed: Config | null = null
   let byId = new Map<string, SupplierConfig>()
   const found = (id: string): SupplierConfig | undefined => {
@@ -26,7 +33,7 @@ export function supplierRules(
     return byId.get(id)
   }
   return {
-    file,
+    fileOf: (id) => inUse().fileOf.get(id) ?? path,
     inFile: (id) => found(id) !== undefined,
     fileCount: () => config().suppliers.length,
     fileSuppliers: () => listedSuppliers(config()),

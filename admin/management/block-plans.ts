@@ -16,8 +16,8 @@ export interface BlockRules {
   inFile(id: string): boolean
   /** Suppliers of the configuration file. */
   fileCount(): number
-  /** The path of the configuration file; null: there is none. */
-  file: string | null
+  /** The path of the file that has the supplier; null: there is no file. */
+  fileOf(id: string): string | null
 }
 
 /** Suppliers of file and API together: the limit of the file's list. */
@@ -97,8 +97,8 @@ export const accountOf = ({ account }: Block): string | null =>
 
 export const unknownSupplier = () => new Problem(404, 'unknown_supplier', 'No such supplier')
 
-const fileFault = ({ file }: BlockRules, id: string) =>
-  `${id} is a supplier of ${file ?? 'the built-in configuration'}: change it there`
+const fileFault = (rules: BlockRules, id: string) =>
+  `${id} is a supplier of ${rules.fileOf(id) ?? 'the built-in configuration'}: change it there`
 
 /** Refuses a supplier of the file, which is read-only here. */
 export function refuseFile(rules: BlockRules, id: string): void {

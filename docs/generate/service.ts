@@ -15,9 +15,9 @@ import type { ConfigRef } from '../../service/bid-path.ts'
 import { activeSuppliers } from '../../service/bid-path.ts'
 import { check } from '../../service/config/check.ts'
 import type { Config } from '../../service/config/schema.ts'
-import { referenceRules } from '../../service/config/supplier-block.ts'
 import { newKey } from '../../service/context-keys.ts'
 import { type Components, openComponents } from '../../service/data-plane.ts'
+import { referenceRules } from '../../service/config/supplier-block.ts'
 import { supplierRules } from '../../service/supplier-rules.ts'
 import { code, page, table } from './markdown.ts'
 
@@ -198,7 +198,7 @@ export async function inspectService(): Promise<{ api: ApiDocument; metrics: Met
   const references = referenceRules(folder, () => [])
   const components = await openComponents(current, references, silent)
   const rules = {
-    ...supplierRules(() => config, null, references),
+    ...supplierRules(() => ({ config, fileOf: new Map() }), null, references),
     applied: async () => {},
   }
   const adminPlane = await openAdminPlane(current, components, rules, () => [], silent)

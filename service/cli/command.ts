@@ -22,12 +22,22 @@ export function printFaults(
 }
 
 /** The configuration that the service would use. Its faults are written to stderr, and end the command. */
-export async function configOf(file: string | undefined, streams: CommandStreams): Promise<Config> {
+export const configOf = async (
+  file: string | undefined,
+  streams: CommandStreams,
+): Promise<Config> => (await loadedOf(file, streams)).config
+
+/** As `configOf`, with the file of each supplier. */
+export async function loadedOf(
+  file: string | undefined,
+  streams: CommandStreams,
+): Promise<LoadedConfig & { config: Config }> {
   const loaded =
     file === undefined
       ? check(defaultConfig('http://127.0.0.1:1/'), '.')
       : (await import('../config/load.ts')).loadConfig(file)
-  if (loaded.config !== null) return loaded.config
+  const { config } = loaded
+  if (config !== null) return { ...loaded, config }
   printFaults(loaded, file ?? 'configuration', streams)
   throw new CommandError(badConfig, '')
 }

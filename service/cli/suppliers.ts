@@ -12,12 +12,12 @@ import {
 import type { Store } from '../../admin/store/index.ts'
 import { type Block, changeBlocks, readBlocks } from '../../admin/store/supplier-blocks.ts'
 import { readText } from '../config/files.ts'
-import { readYaml } from '../config/load.ts'
 import { referenceRules } from '../config/supplier-block.ts'
 import { type Path, pathText } from '../config/values.ts'
+import { readYaml } from '../config/yaml.ts'
 import { keysFile } from '../context-keys.ts'
 import { supplierRules } from '../supplier-rules.ts'
-import { type CommandStreams, configOf, withStore } from './command.ts'
+import { type CommandStreams, loadedOf, withStore } from './command.ts'
 import { CommandError, noInput } from './exit-codes.ts'
 
 interface SupplierList {
@@ -91,15 +91,15 @@ async function withList(
   streams: CommandStreams,
   work: (store: Store, rules: BlockRules, list: Block[]) => Promise<string>,
 ): Promise<void> {
-  const config = await configOf(configFile, streams)
+  const loaded = await loadedOf(configFile, streams)
   const read = readList(file)
   const base = configFile === undefined ? '.' : dirname(configFile)
-  const rules = supplierRules(
-    () => config,
-    configFile ?? null,
-    referenceRules(base, () => [keysFile(config.stateDir)]),
-  )
-  return withStore(config, streams, async (store) => {
+  const references = referenceRules(base, () => [
+    keysFile(loaded.config.stateDir),
+    ...loaded.nodeFiles,
+  ])
+  const rules = supplierRules(() => loaded, configFile ?? null, references)
+  return withStore(loaded.config, streams, async (store) => {
     try {
       await listFaults(rules, read.list)
       return await work(store, rules, read.list)

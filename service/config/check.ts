@@ -1,9 +1,16 @@
 /** Checks a configuration: every fault at once, with its line. Makes its paths absolute. */
 import { dirname, join, resolve } from 'node:path'
-import { crossFaults } from './cross-faults.ts'
+import type * as z from 'zod'
+import { crossFaults, supplierFaults } from './cross-faults.ts'
 import { type ConfigFault, faultsOf } from './faults.ts'
 import type { FileVersions } from './files.ts'
-import { type Config, configSchema, type ParsedConfig } from './schema.ts'
+import {
+  type Config,
+  configSchema,
+  type ParsedConfig,
+  type SupplierConfig,
+  supplierFileSchema,
+} from './schema.ts'
 import { coerce, type Expansion, expand, type Path, pathText } from './values.ts'
 
 export interface LoadedConfig {
@@ -16,46 +23,87 @@ export interface LoadedConfig {
   files: FileVersions
   /** Those of them that belong to the node, not to a supplier. */
   nodeFiles: Set<string>
+  /** Faults of files of `suppliersFrom` that were loaded before: their suppliers stay as they were. */
+  keptFaults: ConfigFault[]
+  /** The file of `suppliersFrom` that has a supplier, by id. */
+  fileOf: ReadonlyMap<string, string>
+}
+
+const opdBlock = /^suppliers\[(\d+)\]\.opd(\.|$|\[)/
+
+/** Whether the fault switches OPD of one supplier off at a start, and nothing else. */
+export const isOpdFault = ({ path }: ConfigFault) => opdBlock.test(path)
+
+/** A document of YAML that was parsed. */
+export interface Source {
+  raw: unknown
+  /** The folder of relative paths. */
+  base: string
+  /** Receives the files that the document names. */
+  files: FileVersions
+  lineOf: (path: Path) => number | null
+  /** Faults that were found while the document was parsed. */
+  faults: readonly ConfigFault[]
+}
+
+interface Checked<Value> {
+  /** null if there is a fault outside of the suppliers' `opd` blocks. */
+  value: Value | null
+  faults: ConfigFault[]
+  invalidOpd: Set<string>
 }
 
 /**
  * Checks a configuration that is already a value, such as the default configuration. `base`: the folder of relative paths.
- * `before`: faults that were found while the file was parsed.
  */
-export function check(
-  raw: unknown,
-  base: string,
-  files: FileVersions = new Map(),
-  lineOf: (path: Path) => number | null = () => null,
-  before: readonly ConfigFault[] = [],
-): LoadedConfig {
-  const nodeFiles = new Set([...files.keys()])
-  const expansion: Expansion = {
-    ...{ files, nodeFiles, faults: [], external: new Map(), tooDeep: false },
-  }
+export const check = (raw: unknown, base: string): LoadedConfig =>
+  checkConfig({ raw, base, files: new Map(), lineOf: () => null, faults: [] })
+
+export function checkConfig(source: Source): LoadedConfig {
+  const { files } = source
+  const nodeFiles = new Set(files.keys())
+  const { value, ...checked } = checkSource(source, configSchema, crossFaults, nodeFiles)
+  const config = value === null ? null : resolvePaths(value, source.base)
+  return { config, ...checked, files, nodeFiles, keptFaults: [], fileOf: new Map() }
+}
+
+/** Checks a file of a folder of `suppliersFrom`. */
+export function checkSupplierFile(source: Source): Checked<{ suppliers: SupplierConfig[] }> {
+  const faults = (root: unknown, external: ReadonlyMap<string, string>) =>
+    supplierFaults((root as { suppliers?: unknown } | null)?.suppliers, external)
+  return checkSource(source, supplierFileSchema, faults, new Set())
+}
+
+function checkSource<Value>(
+  { raw, base, files, lineOf, faults: before }: Source,
+  schema: z.ZodType<Value> & { shape: object },
+  crossFaultsOf: typeof crossFaults,
+  nodeFiles: Set<string>,
+): Checked<Value> {
+  const external = new Map<string, string>()
+  const expansion: Expansion = { files, nodeFiles, faults: [], external, tooDeep: false }
   const root = expand(raw, [], base, expansion)
-  let parsed = configSchema.safeParse(root)
+  let parsed = schema.safeParse(root)
   // Values of environment variables and other files are text. If the schema expects another type, they are converted.
-  if (!parsed.success && coerce(root, parsed.error.issues, expansion.external))
-    parsed = configSchema.safeParse(root)
+  if (!parsed.success && coerce(root, parsed.error.issues, external))
+    parsed = schema.safeParse(root)
   const unset = new Set(expansion.faults.map((fault) => pathText(fault.path)))
   const faults = [...before]
-  const { external } = expansion
-  for (const { path, found, allowed } of [...expansion.faults, ...crossFaults(root, external)])
+  for (const { path, found, allowed } of [...expansion.faults, ...crossFaultsOf(root, external)])
     faults.push({ path: pathText(path), line: lineOf(path), found, allowed })
   const invalidOpd = new Set<string>()
   if (!parsed.success) {
     const issues = parsed.error.issues.filter((issue) => !unset.has(pathText(issue.path)))
-    for (const fault of faultsOf(issues, root, expansion.external, lineOf)) faults.push(fault)
+    for (const fault of faultsOf(issues, root, external, lineOf, Object.keys(schema.shape)))
+      faults.push(fault)
   }
-  const checked = (result: typeof parsed): LoadedConfig => {
-    const config = result.success ? resolvePaths(result.data, base) : null
-    return { config, faults, invalidOpd, files, nodeFiles }
-  }
+  const checked = (result: typeof parsed) => ({
+    value: result.success ? result.data : null,
+    faults,
+    invalidOpd,
+  })
   if (faults.length === 0) return checked(parsed)
-  const opdBlock = /^suppliers\[(\d+)\]\.opd(\.|$|\[)/
-  if (!faults.every((fault) => opdBlock.test(fault.path)))
-    return { config: null, faults, invalidOpd, files, nodeFiles }
+  if (!faults.every(isOpdFault)) return { value: null, faults, invalidOpd }
   // All faults are in `opd` blocks: OPD is off for their suppliers, and the rest is valid without the blocks.
   const suppliers = (root as { suppliers: Record<string, unknown>[] }).suppliers
   for (const fault of faults) {
@@ -63,7 +111,7 @@ export function check(
     invalidOpd.add(String(supplier['id']))
     delete supplier['opd']
   }
-  return checked(configSchema.safeParse(root))
+  return checked(schema.safeParse(root))
 }
 
 const sqlite = 'sqlite:'
@@ -93,5 +141,6 @@ function resolvePaths(config: ParsedConfig, base: string): Config {
     stateDir,
     store: { ...store, database: databaseOf(store.database, stateDir, base) },
     opd: { ...opd, decisionLog: decisionLog === null ? null : { ...decisionLog, path } },
+    suppliersFrom: config.suppliersFrom.map((folder) => resolve(base, folder)),
   }
 }

@@ -74,6 +74,15 @@ function writtenSecrets(suppliers: unknown, external: ReadonlyMap<string, string
   })
 }
 
+/** @param external sources of the values that are not in the file, by path */
+export const supplierFaults = (
+  suppliers: unknown,
+  external: ReadonlyMap<string, string>,
+): CrossFault[] => [
+  ...repeatedIds(suppliers, ['suppliers']),
+  ...writtenSecrets(suppliers, external),
+]
+
 /**
  * Checks the raw value, so that these faults are reported together with all others.
  * @param external sources of the values that are not in the file, by path
@@ -84,9 +93,8 @@ export function crossFaults(root: unknown, external: ReadonlyMap<string, string>
   const hasRedis = at('store', 'redis') != null
   const shared = hasRedis || /^postgres/.test(String(at('store', 'database')))
   const faults = [
-    ...repeatedIds(at('suppliers'), ['suppliers']),
+    ...supplierFaults(at('suppliers'), external),
     ...repeatedIds(at('opd', 'keys'), ['opd', 'keys']),
-    ...writtenSecrets(at('suppliers'), external),
     ...repeatedAddresses([
       ['proxy', at('proxy', 'listen') ?? proxySchema.shape.listen.parse(undefined)],
       ['admin', at('admin', 'listen') ?? adminSchema.shape.listen.parse(undefined)],

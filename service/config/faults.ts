@@ -8,6 +8,8 @@ export interface ConfigFault {
   path: string
   /** 1-based; null if the value is not in the file. */
   line: number | null
+  /** The file or folder of `suppliersFrom` that has the fault; without it, the configuration file. */
+  file?: string
   found: string
   allowed: string
 }
@@ -102,13 +104,15 @@ export function faultsOf(
   root: unknown,
   external: ReadonlyMap<string, string>,
   lineOf: (path: Path) => number | null,
+  /** The keys of the document. */
+  topKeys: readonly string[] = knownKeys([]),
 ): ConfigFault[] {
   return issues.flatMap((issue): ConfigFault[] => {
     const value = valueAt(root, issue.path)
     const inner = intendedBranch(issue, value)
-    if (inner !== null) return faultsOf(inner, root, external, lineOf)
+    if (inner !== null) return faultsOf(inner, root, external, lineOf, topKeys)
     if (issue.code === 'unrecognized_keys') {
-      const keys = knownKeys(issue.path)
+      const keys = issue.path.length === 0 ? topKeys : knownKeys(issue.path)
       return issue.keys.map((key) => ({
         path: pathText([...issue.path, key]),
         line: lineOf([...issue.path, key]),
@@ -129,6 +133,7 @@ export function faultsOf(
 
 /** One line a fault: `bidweir.yaml:12: suppliers[0].timeout: found "fast", allowed: a duration …`. */
 export function faultLine(fault: ConfigFault, file: string): string {
-  const place = fault.line === null ? file : `${file}:${fault.line}`
+  const name = fault.file ?? file
+  const place = fault.line === null ? name : `${name}:${fault.line}`
   return `${place}: ${fault.path === '' ? '' : `${fault.path}: `}found ${fault.found}, allowed: ${fault.allowed}`
 }

@@ -1,5 +1,14 @@
 /** Reads configuration files of bounded size, each with the version that was read. */
-import { closeSync, constants, fstatSync, openSync, readSync, type Stats, statSync } from 'node:fs'
+import {
+  closeSync,
+  constants,
+  fstatSync,
+  openSync,
+  readdirSync,
+  readSync,
+  type Stats,
+  statSync,
+} from 'node:fs'
 import { stat } from 'node:fs/promises'
 
 const mebibyte = 1024 * 1024
@@ -11,7 +20,7 @@ const minBuffer = 65_535
  * version that was read with the present one, so that no change in between is lost.
  */
 type FileVersion = string
-/** By absolute path; the configuration first. */
+/** By absolute path, folders too; the configuration first. */
 export type FileVersions = Map<string, FileVersion>
 
 const versionOf = ({ ino, size, mtimeMs }: Stats): FileVersion => `${ino} ${size} ${mtimeMs}`
@@ -22,6 +31,20 @@ export async function currentVersions(files: Iterable<string>): Promise<FileVers
   const versions: FileVersions = new Map()
   for (const file of files) versions.set(file, await stat(file).then(versionOf, errorVersion))
   return versions
+}
+
+/** Whether the files are those that were read. */
+export function areUnchanged(files: FileVersions): boolean {
+  for (const [file, version] of files) if (versionNow(file) !== version) return false
+  return true
+}
+
+function versionNow(file: string): FileVersion {
+  try {
+    return versionOf(statSync(file))
+  } catch (error) {
+    return errorVersion(error)
+  }
 }
 
 /** The text of a file, or its fault as the end of a sentence: `which is a FIFO`. */
@@ -51,6 +74,23 @@ function readBytes(descriptor: number, size: number, limit: number): Buffer | nu
     length += read
     if (length > limit) return null
     if (length === bytes.length) bytes = Buffer.concat([bytes], 2 * length)
+  }
+}
+
+/**
+ * The names in a folder, in order, or its fault. A folder changes when a name is added, removed or, as kubelet does with
+ * its link `..data`, replaced. Never throws.
+ */
+export function readFolder(
+  folder: string,
+): { version: FileVersion } & ({ names: string[] } | { fault: string; allowed: string }) {
+  // Before its names: what changes in between is a change for the watcher.
+  const version = versionNow(folder)
+  try {
+    return { version, names: readdirSync(folder).sort() }
+  } catch (error) {
+    const fault = `which cannot be read (${errorVersion(error)})`
+    return { version, fault, allowed: 'a folder that can be read' }
   }
 }
 

@@ -1,138 +1,16 @@
-/** Loads a YAML file into a checked configuration. Reports every fault at once, with its line. */
+/** Loads a YAML file, and its folders of suppliers, into a checked configuration. Reports every fault at once, with its line. */
 import { dirname, resolve } from 'node:path'
-import {
-  type Document,
-  isMap,
-  isNode,
-  isPair,
-  isScalar,
-  isSeq,
-  LineCounter,
-  parseDocument,
-  visit,
-} from 'yaml'
-import { check, type LoadedConfig } from './check.ts'
+import { checkConfig, isOpdFault, type LoadedConfig } from './check.ts'
 import type { ConfigFault } from './faults.ts'
 import { type FileVersions, readText } from './files.ts'
-import { type Path, pathText, variable } from './values.ts'
-
-interface Yaml {
-  /** undefined if the file cannot be parsed. */
-  root: unknown
-  faults: ConfigFault[]
-  lineOf: (path: Path) => number | null
-}
-
-/** Uses of aliases, nested ones counted each time. Ten thousand suppliers may share a block; a "billion laughs" file fails. */
-const maxAliases = 20_000
-
-/** Errors after which the rest of the file is still valid. `found` null: the parser's message is used. */
-const recoverable: Readonly<Record<string, { found: string | null; allowed: string }>> = {
-  DUPLICATE_KEY: { found: 'a key that is repeated', allowed: 'each key once' },
-  TAG_RESOLVE_FAILED: { found: null, allowed: "no tag but YAML's own" },
-}
-const fatal: Readonly<Record<string, { found: string | null; allowed: string }>> = {
-  // The parser's message would repeat the text, which may be a secret.
-  UNEXPECTED_TOKEN: { found: 'text that is not YAML', allowed: 'YAML 1.2' },
-  MULTIPLE_DOCS: { found: 'a second document', allowed: 'one document' },
-}
-const fallback = { found: null, allowed: 'YAML 1.2' }
-
-/**
- * `{limit: ${N}}` is not YAML, because a brace ends a plain value there. While the text is parsed, two private-use
- * characters of Unicode replace `${` and `}`. Only text of a file is unmasked: in a value of the API the two characters
- * would be a variable that no check has seen.
- */
-const masked = /\ue000([A-Za-z0-9_]+)\ue001/g
-const maskVariables = (text: string) => text.replace(variable, '\ue000$1\ue001')
-const unmaskVariables = (text: string) => text.replace(masked, '${$1}')
-
-/** Keys and values as their author wrote them. */
-function unmaskScalars(document: Document): void {
-  visit(document, {
-    Scalar(_key, node) {
-      if (typeof node.value === 'string') node.value = unmaskVariables(node.value)
-    },
-  })
-}
-
-const rangeOf = (node: unknown) => (isNode(node) ? (node.range ?? null) : null)
-
-/** For each of the ascending offsets, the path of the key or value at it; [] where there is none. */
-function pathsAt(document: Document, offsets: readonly number[]): Path[] {
-  const paths = offsets.map((): Path => [])
-  if (offsets.length === 0) return paths
-  /** Index of the first one at or after an offset. */
-  const firstFrom = (offset: number) => {
-    let [low, high] = [0, offsets.length]
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if (offsets[middle]! < offset) low = middle + 1
-      else high = middle
-    }
-    return low
-  }
-  visit(document, {
-    Pair(_key, pair, ancestors) {
-      const from = rangeOf(pair.key)?.[0] ?? Number.POSITIVE_INFINITY
-      const to = (rangeOf(pair.value) ?? rangeOf(pair.key))?.[1] ?? -1
-      const first = firstFrom(from)
-      const end = firstFrom(to + 1)
-      if (first >= end) return visit.SKIP
-      paths.fill(pathOf([...ancestors, pair]), first, end)
-      return undefined
-    },
-  })
-  return paths
-}
-
-const pathOf = (nodes: readonly unknown[]): Path =>
-  nodes.flatMap<string | number>((node, at) => {
-    if (isPair(node)) return [isScalar(node.key) ? unmaskVariables(String(node.key.value)) : '?']
-    return isSeq(node) ? [node.items.indexOf(nodes[at + 1])] : []
-  })
-
-export function readYaml(text: string): Yaml {
-  const lines = new LineCounter()
-  const document = parseDocument(maskVariables(text), {
-    lineCounter: lines,
-    prettyErrors: false,
-    merge: true,
-  })
-  const lineOf = (at: Path) => {
-    const node = document.getIn(at as unknown[], true)
-    const range =
-      isMap(node) || isScalar(node) ? node.range : (node as { range?: number[] } | undefined)?.range
-    return range == null ? null : lines.linePos(range[0]!).line
-  }
-  const problems = [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0])
-  const broken = document.errors.some(({ code }) => !(code in recoverable))
-  // In text that is not YAML anything may look like a key, a secret too.
-  const paths = broken
-    ? []
-    : pathsAt(
-        document,
-        problems.map(({ pos }) => pos[0]),
-      )
-  const faults = problems.map(({ code, message, pos }, at): ConfigFault => {
-    const { found, allowed } = recoverable[code] ?? fatal[code] ?? fallback
-    return {
-      path: pathText(paths[at] ?? []),
-      line: lines.linePos(pos[0]).line,
-      found: found ?? unmaskVariables(message),
-      allowed,
-    }
-  })
-  if (broken) return { root: undefined, faults, lineOf }
-  try {
-    unmaskScalars(document)
-    return { root: document.toJS({ maxAliasCount: maxAliases }), faults, lineOf }
-  } catch (error) {
-    const allowed = `aliases of anchors above them, of maps where they are merged, at most ${maxAliases} uses`
-    faults.push({ path: '', line: null, found: (error as Error).message, allowed })
-    return { root: undefined, faults, lineOf }
-  }
-}
+import { maxSuppliers } from './schema.ts'
+import {
+  readSupplierFolders,
+  type SupplierFile,
+  type UsedSupplierFile,
+  withoutConflicts,
+} from './supplier-files.ts'
+import { readYaml } from './yaml.ts'
 
 /** A file that is cut or half written often has no `suppliers`: to remove all of them, it has to say so. */
 const noSuppliers: ConfigFault = {
@@ -142,24 +20,93 @@ const noSuppliers: ConfigFault = {
   allowed: 'the suppliers; [] removes all of them',
 }
 
-/** Reads and checks one file. Invalid input never throws. `replaces`: the configuration in use has suppliers. */
+/**
+ * Reads and checks a configuration with its folders of suppliers, as a start does: a fault in any of them is a fault of the
+ * configuration. Invalid input never throws.
+ * @param replaces whether the configuration in use has suppliers
+ */
 export function loadConfig(file: string, replaces = false): LoadedConfig {
+  const { loaded, supplierFiles } = loadFiles(file, null, replaces)
+  const { config } = loaded
+  if (config === null) return loaded
+  const suppliers = supplierFiles.flatMap((each) => each.suppliers ?? [])
+  return { ...loaded, config: { ...config, suppliers: [...config.suppliers, ...suppliers] } }
+}
+
+/**
+ * Reads the configuration, without the suppliers of its folders, and the files of these.
+ * @param before the files of suppliers in use, which a file with a fault keeps; null: this is a start
+ * @param replaces whether the configuration in use has suppliers
+ */
+export function loadFiles(
+  file: string,
+  before: readonly UsedSupplierFile[] | null,
+  replaces = false,
+): { loaded: LoadedConfig; supplierFiles: readonly SupplierFile[] } {
+  const { folders, loaded: main } = loadMain(file, replaces)
+  const read = readSupplierFolders(folders, before)
+  const mainIds = main.config?.suppliers.map(({ id }) => id) ?? []
+  const { supplierFiles, ...conflicts } = withoutConflicts(read, resolve(file), mainIds)
+  const fileFaults = [...read.faults, ...conflicts.faults]
+  const ids = supplierFiles.flatMap((each) => each.ids.map((id) => [id, each.file] as const))
+  const all = mainIds.length + ids.length
+  const tooMany: ConfigFault = {
+    path: 'suppliersFrom',
+    line: null,
+    found: `${all} suppliers in all files`,
+    allowed: `at most ${maxSuppliers}`,
+  }
+  const faults = [
+    ...main.faults,
+    ...conflicts.mainFaults,
+    ...(all > maxSuppliers ? [tooMany] : []),
+    ...(before === null ? fileFaults : []),
+  ]
+  const invalidOpd = supplierFiles.flatMap((each) => each.invalidOpd)
+  const loaded: LoadedConfig = {
+    config: faults.every(isOpdFault) ? main.config : null,
+    faults,
+    invalidOpd: new Set([...main.invalidOpd, ...invalidOpd]),
+    files: new Map([...main.files, ...read.versions]),
+    nodeFiles: main.nodeFiles,
+    keptFaults: before === null ? [] : fileFaults,
+    fileOf: new Map(ids),
+  }
+  return { loaded, supplierFiles }
+}
+
+interface MainFile {
+  loaded: LoadedConfig
+  /** Folders of suppliers, also of a file with faults. */
+  folders: readonly string[]
+}
+
+function loadMain(file: string, replaces: boolean): MainFile {
   const path = resolve(file)
   const read = readText(path)
   const files: FileVersions = new Map([[path, read.version]])
-  const whole = (found: string, allowed: string): LoadedConfig => ({
-    config: null,
-    faults: [{ path: '', line: null, found, allowed }],
-    invalidOpd: new Set(),
-    nodeFiles: new Set([path]),
-    files,
+  const refused = (faults: ConfigFault[]): MainFile => ({
+    loaded: {
+      ...{ config: null, faults, invalidOpd: new Set() },
+      ...{ files, nodeFiles: new Set([path]), keptFaults: [], fileOf: new Map() },
+    },
+    folders: [],
   })
+  const whole = (found: string, allowed: string) =>
+    refused([{ path: '', line: null, found, allowed }])
   if ('fault' in read) return whole(`${file}, ${read.fault}`, read.allowed)
   const { root, faults, lineOf } = readYaml(read.text)
-  if (root === undefined) return { ...whole('', ''), faults }
+  if (root === undefined) return refused(faults)
   // An editor may empty a file before it writes it.
   if (root === null) return whole('nothing', 'a map, such as `suppliers: […]`')
-  if (replaces && (root as { suppliers?: unknown }).suppliers === undefined)
-    faults.push(noSuppliers)
-  return check(root, dirname(path), files, lineOf, faults)
+  const { suppliers, suppliersFrom } = root as { suppliers?: unknown; suppliersFrom?: unknown }
+  if (replaces && suppliers === undefined && suppliersFrom === undefined) faults.push(noSuppliers)
+  const base = dirname(path)
+  const loaded = checkConfig({ raw: root, base, files, lineOf, faults })
+  const named = Array.isArray(suppliersFrom) ? suppliersFrom : []
+  const folders = named.filter((each) => typeof each === 'string')
+  return {
+    loaded,
+    folders: loaded.config?.suppliersFrom ?? folders.map((folder) => resolve(base, folder)),
+  }
 }

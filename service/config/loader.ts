@@ -9,7 +9,7 @@ import type { LoadedConfig } from './check.ts'
 import type { ConfigFault } from './faults.ts'
 import { currentVersions, type FileVersions } from './files.ts'
 import type { SupplierConfig } from './schema.ts'
-import type { LoadSummary, LoadTask, SupplierRow } from './worker.ts'
+import type { KnownFile, LoadSummary, LoadTask, SupplierRow } from './worker.ts'
 
 /** Milliseconds, and MiB of the heap; 10,000 suppliers take 400. */
 const limits = { time: 30_000, memory: 512 }
@@ -56,21 +56,24 @@ async function receive<Row>(port: MessagePort, count: number, take: (row: Row) =
 export function createLoad(file: string, { time, memory } = limits): Load {
   /** By the digest of their JSON. */
   let known = new Map<string, SupplierConfig>()
+  let supplierFiles: readonly KnownFile[] | null = null
   let read: FileVersions = new Map([[resolve(file), '']])
 
   async function receiveConfig(port: MessagePort, summary: LoadSummary): Promise<LoadedConfig> {
-    const { config, invalidOpd, files, nodeFiles } = summary
-    const rest = { invalidOpd, files, nodeFiles }
+    const { config, invalidOpd, files, nodeFiles, fileOf } = summary
     read = files
     const next = new Map<string, SupplierConfig>()
     await receive<SupplierRow>(port, summary.suppliers, ({ digest, supplier }) => {
       next.set(digest, supplier ?? known.get(digest)!)
     })
-    const faults: ConfigFault[] = []
+    const [faults, keptFaults]: [ConfigFault[], ConfigFault[]] = [[], []]
     await receive<ConfigFault>(port, summary.faults, (fault) => void faults.push(fault))
-    if (config === null) return { config, faults, ...rest }
+    await receive<ConfigFault>(port, summary.keptFaults, (fault) => void keptFaults.push(fault))
+    const loaded = { faults, keptFaults, invalidOpd, files, nodeFiles, fileOf }
+    if (config === null) return { config, ...loaded }
     known = next
-    return { config: { ...config, suppliers: [...next.values()] }, faults, ...rest }
+    supplierFiles = summary.supplierFiles
+    return { config: { ...config, suppliers: [...next.values()] }, ...loaded }
   }
 
   return async () => {
@@ -79,7 +82,9 @@ export function createLoad(file: string, { time, memory } = limits): Load {
     // If the thread ends early, these are what it has read.
     const before = await currentVersions(read.keys())
     const worker = new Worker(new URL(name, import.meta.url), {
-      workerData: { file, known: [...known.keys()], port: port2 } satisfies LoadTask,
+      workerData: {
+        ...{ file, known: [...known.keys()], before: supplierFiles, port: port2 },
+      } satisfies LoadTask,
       transferList: [port2],
       resourceLimits: { maxOldGenerationSizeMb: memory },
     })
@@ -87,7 +92,10 @@ export function createLoad(file: string, { time, memory } = limits): Load {
       return await receiveConfig(port, await summaryOf(worker, time))
     } catch (error) {
       const faults = [{ path: '', line: null, ...failureOf(error as Error, memory) }]
-      return { config: null, faults, invalidOpd: new Set(), files: before, nodeFiles: new Set() }
+      return {
+        ...{ config: null, faults, invalidOpd: new Set(), files: before },
+        ...{ nodeFiles: new Set<string>(), keptFaults: [], fileOf: new Map() },
+      }
     } finally {
       port.close()
       void worker.terminate()

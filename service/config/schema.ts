@@ -85,6 +85,13 @@ export const supplierSchema = z.strictObject({
     ),
 })
 
+/** Suppliers of all files together. */
+export const maxSuppliers = 10_000
+const suppliers = z.array(supplierSchema).max(maxSuppliers)
+
+/** A file of a folder of `suppliersFrom`. */
+export const supplierFileSchema = z.strictObject({ suppliers })
+
 const topNames = z.int().min(0).max(10_000).default(200)
 
 export const configSchema = z.strictObject({
@@ -190,7 +197,14 @@ export const configSchema = z.strictObject({
     })
     .prefault({})
     .describe('The end of the process.'),
-  suppliers: z.array(supplierSchema).max(10_000).default([]).describe('The suppliers.'),
+  suppliers: suppliers.default([]).describe('The suppliers.'),
+  suppliersFrom: z
+    .array(z.string().min(1))
+    .max(64)
+    .default([])
+    .describe(
+      'Folders whose files (.yaml, .yml, .json) each contain a list `suppliers`, such as mounted ConfigMaps. A change of a file is a reload of its suppliers; a file with a fault keeps those that it had.',
+    ),
   currency: z
     .strictObject({
       base: currencyCode.default('USD').describe('Currency of reports, ISO 4217.'),

@@ -38,6 +38,11 @@ const refusals: readonly (readonly [title: string, set: string, message: RegExp]
   ['keys in the ConfigMap', 'config.opd.keys[0].id=1', /config\.opd\.keys: is set by the chart/],
   ['a store in the ConfigMap', 'config.store.redis=x', /config\.store: is set by the chart/],
   ['a state folder elsewhere', 'config.stateDir=/x', /config\.stateDir: is set by the chart/],
+  [
+    'a ConfigMap of suppliers twice',
+    'suppliersFrom[0].name=a,suppliersFrom[1].name=a',
+    /suppliersFrom: a stands twice/,
+  ],
   ['a key id twice', 'contextKeys[0].id=1,contextKeys[1].id=1', /contextKeys: id 1 stands twice/],
   [
     'a password and a Secret',
@@ -123,7 +128,7 @@ const refusals: readonly (readonly [title: string, set: string, message: RegExp]
   ['an unknown key of a supplier', `${supplier},config.suppliers[0].timout=5s`, /'timout'/],
   ['an unknown key of a supplier in the map', 'suppliers.acme.timout=5s', /'timout'/],
   ['a key of opd with a typing error', 'config.opd.atributionWindow=5m', /'atributionWindow'/],
-  ['a duration that is none', 'suppliers.acme.timeout=fast', /suppliers\/acme\/timeout.*fast/s],
+  ['a duration without a number', 'suppliers.acme.timeout=fast', /suppliers\/acme\/timeout.*fast/s],
   [
     'two sources of tokens',
     'config.admin.auth.issuer=https://a.example,config.admin.auth.embedded.realm=x',
@@ -148,7 +153,7 @@ const refusals: readonly (readonly [title: string, set: string, message: RegExp]
   ['a supplier id that no path can carry', supplier.replace('acme', 'A/B'), /pattern/],
   ['a secret that is no key', 'contextKeys[0].id=1,contextKeys[0].secret=short', /pattern/],
   ['a database that is not PostgreSQL', 'store.database.url=mysql://x', /pattern/],
-  ['a Redis that is none', 'store.redis.url=redis+ring://x', /pattern/],
+  ['an unknown scheme of Redis', 'store.redis.url=redis+ring://x', /pattern/],
   ['an unknown service type', 'service.proxy.type=Headless', /ClusterIP/],
 ]
 

@@ -227,7 +227,7 @@ t.test('the stages build in a clean folder, and what they make serves', needsRoo
     service.kill('SIGTERM')
     const [code] = await ended
     t.equal(code, 0, said)
-    t.ok(existsSync(join(image.root, 'data/bidweir.db')), 'beside /etc/bidweir stands /data')
+    t.ok(existsSync(join(image.root, 'data/bidweir.db')), '/data is beside /etc/bidweir')
   })
 
   t.test('the demo supplier of the chart runs from it', async (t) => {

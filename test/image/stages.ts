@@ -34,7 +34,7 @@ export function instructions(file: string): Instruction[] {
 
 export interface Stage {
   name: string
-  /** The folder that stands for `/`. */
+  /** The folder that is used as `/`. */
   root: string
   cwd: string
   env: NodeJS.ProcessEnv

@@ -60,13 +60,13 @@ t.test(
       t.ok(won.price < won.in, 'no holdout, and a cold model never answers factor 1')
       t.match(won.context, /^[\w-]{1,512}$/)
     }
-    const told = async (svc_opd: string) => {
+    const report = async (svc_opd: string) => {
       const query = new URLSearchParams({ bid_id: won.id, price: String(won.price), svc_opd })
       const answer = await fetch(`http://127.0.0.1:8081/opd/imp?${query}`)
       return { http: answer.status, ...((await answer.json()) as { status?: string | number }) }
     }
-    t.match(await told('forged'), { http: 401 }, 'a context is the credential')
-    t.match(await told(won.context), { http: 200, status: 'attributed' })
+    t.match(await report('forged'), { http: 401 }, 'a context is the credential')
+    t.match(await report(won.context), { http: 200, status: 'attributed' })
     t.equal((await fetch('http://127.0.0.1:8081/healthz')).status, 200)
     t.equal((await fetch('http://127.0.0.1:8080/healthz')).status, 404, 'bid traffic only')
     t.ok(existsSync(join(folder, 'data')))
@@ -75,9 +75,9 @@ t.test(
 
     const second = await runBidweir(['start'], folder)
     t.teardown(() => second.stop('SIGKILL'))
-    t.equal(second.password, null, 'told at the first start only')
+    t.equal(second.password, null, 'printed at the first start only')
     t.type(await token(second, 'admin', password!), 'string', 'and it goes on opening')
-    t.match(await told(won.context), { status: 'duplicate' }, 'so do its keys and its ledger')
+    t.match(await report(won.context), { status: 'duplicate' }, 'so do its keys and its ledger')
     t.equal(await second.stop(), 0)
   },
 )

@@ -63,9 +63,9 @@ t.test('a locked ledger', { skip: postgresAbsent }, async (t) => {
   }
   const ready = await probe
   t.equal(ready.status, 503)
-  const told = await ready.text()
-  t.match(JSON.parse(told), { code: 'store_unavailable', title: 'not ready: wins' })
-  t.notMatch(told, /127\.0\.0\.1|postgres|timeout/, 'strangers are told no more')
+  const body = await ready.text()
+  t.match(JSON.parse(body), { code: 'store_unavailable', title: 'not ready: wins' })
+  t.notMatch(body, /127\.0\.0\.1|postgres|timeout/, 'callers without a token see no more')
   t.match(node.bidweir.stderr(), /"part":"wins","err":/, 'the log is')
 
   await other.query('rollback')

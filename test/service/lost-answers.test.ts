@@ -1,5 +1,5 @@
 /**
- * A win that is in the ledger is taught and counted once, whatever its caller was told: an answer of the database is lost,
+ * A win that is in the ledger is learned and counted once, whatever response its caller received: an answer of the database is lost,
  * or the node is killed.
  */
 import t from 'tap'

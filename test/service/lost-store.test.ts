@@ -1,6 +1,6 @@
 /**
  * The store is lost while the service runs: a PostgreSQL that is stopped, a disk on which nothing can be written.
- * Whoever needs it hears 503 and when to come back; bids, and what was acknowledged, are not touched.
+ * Callers that need it get 503 with Retry-After; bids, and what was acknowledged, are not affected.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import t, { type Test } from 'tap'
@@ -187,13 +187,13 @@ for (const [name, { skip, open }] of Object.entries(losses))
       if (loss.reads) t.equal(answer.status, 200, reading[at]!)
       else await refused(t, answer, reading[at]!)
     if (loss.reads) {
-      const told = async () => {
+      const namesTheStore = async () => {
         const { nodes } = (await (await node.api('/api/svc/live/')).json()) as LiveSnapshot
         return nodes.some(({ problems }) =>
           problems.some(({ text }) => text.includes('the database does not respond')),
         )
       }
-      await until(told, { what: 'the console names the store' })
+      await until(namesTheStore, { what: 'the console names the store' })
     }
     const form = { client_id: 'public-client', grant_type: 'password', username: 'admin' }
     const password = node.bidweir.password!

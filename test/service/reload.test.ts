@@ -189,7 +189,7 @@ t.test('keys of contexts rotate without a lost win', async (t) => {
   const bids = async (name: string) => {
     for (const n of [1, 2, 3, 4]) won.push(await node.bid({ id: `${name}-${n}` }))
   }
-  const told = async (name: string) => {
+  const report = async (name: string) => {
     const at = won.findIndex(({ id }) => id.startsWith(name))
     const [{ id, svcOpd }] = won.splice(at, 1) as [{ id: string; svcOpd: string }]
     return (await node.notify({ bid_id: id, price: '0.5', svc_opd: svcOpd })).body
@@ -198,14 +198,14 @@ t.test('keys of contexts rotate without a lost win', async (t) => {
   await bids('old')
   await rewritten(yaml.replace(keys(1), keys(1, 2)))
   await bids('second')
-  t.same([await told('old'), await told('second')], [byContext, byContext])
+  t.same([await report('old'), await report('second')], [byContext, byContext])
   await rewritten(yaml.replace(keys(1), keys(2, 1)))
   await bids('first')
-  for (const name of ['old', 'second', 'first']) t.same(await told(name), byContext, name)
+  for (const name of ['old', 'second', 'first']) t.same(await report(name), byContext, name)
   await rewritten(yaml.replace(keys(1), keys(2)))
-  t.same(await told('first'), byContext, 'the first key encodes')
+  t.same(await report('first'), byContext, 'the first key encodes')
   for (const name of ['old', 'second'])
-    t.equal((await told(name))['code'], 'context_required', `${name}: its key is gone`)
+    t.equal((await report(name))['code'], 'context_required', `${name}: its key is gone`)
 })
 
 t.test(
@@ -218,8 +218,8 @@ t.test(
     const won = await node.bid({ id: 'b' })
     await rewritten(yaml.replace('30m, contextTtl: 48h', '1ms, contextTtl: 47h'))
     t.match(node.bidweir.stderr(), /"paths":\["opd.attributionWindow"\][^\n]*restart needed/)
-    const told = await node.notify({ bid_id: 'b', price: '0.5', svc_opd: won.svcOpd })
-    t.match(told.body, { status: 'attributed' })
+    const notice = await node.notify({ bid_id: 'b', price: '0.5', svc_opd: won.svcOpd })
+    t.match(notice.body, { status: 'attributed' })
     const metrics = await node.metrics()
     t.equal(
       metrics.get('bidweir_impressions_late_total{ssp="acme",mode="revenue"}') ?? 0,

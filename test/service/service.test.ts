@@ -167,7 +167,7 @@ t.test('an opd block with faults is off from a start, until a reload has a good 
   const file = join(bidweir.folder, 'bidweir.yaml')
   writeFileSync(file, yaml(supplier.url).replace(/ {4}opd: .*\n/, ''))
   await until(async () => bidweir.stderr().includes('configuration reloaded'))
-  t.equal(await invalid(), '0', 'without a block there is none with faults')
+  t.equal(await invalid(), '0', 'without a block no block has faults')
 })
 
 t.test('commands: check, key new, user add, wrong configurations, wrong usage', async (t) => {

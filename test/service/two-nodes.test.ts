@@ -111,7 +111,11 @@ t.test('two nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
       ['a', 'b', 'c', 'd'].map((name) => one.bid({ id: `win-${name}` })),
     )
     t.match(await outcome(two, 'win-a', a!.svcOpd), { status: 'attributed', by: 'context' })
-    t.match(await outcome(one, 'win-a'), { status: 'duplicate' }, 'told with context, then without')
+    t.match(
+      await outcome(one, 'win-a'),
+      { status: 'duplicate' },
+      'reported with its context, then without',
+    )
     for (const bid of ['win-b', 'win-c', 'win-d']) await until(() => redis.holds(bid))
     t.match(
       await outcome(two, 'win-b'),

@@ -43,7 +43,7 @@ export function testEngine(options: TestEngineOptions) {
     rates: { base: 'USD', rates: { EUR: 0.8 } },
     base: 'USD',
   }
-  /** A node of its own: what stands in memory only is another's. */
+  /** A node of its own: what is only in memory belongs to another node. */
   const node = () =>
     createEngine(config, {
       learners: { of: () => learner, version: () => 7 },

@@ -7,7 +7,7 @@ import type { Decision } from '../../opd/learner.ts'
 import type { PricingLearner } from '../../opd/ports.ts'
 import type { EligibleBid } from '../../opd/shared/reasons.ts'
 
-interface Taught {
+interface Lesson {
   kind: 'win' | 'loss' | 'withdraw'
   features: string
   cleared?: number
@@ -18,7 +18,7 @@ interface FixedLearner extends PricingLearner {
   factor: number
   arm: Decision['arm']
   exposed: number[]
-  taught: Taught[]
+  lessons: Lesson[]
   fails: boolean
 }
 
@@ -29,7 +29,7 @@ export function fixedLearner(factor: number, arm: Decision['arm'] = 'treated'): 
     factor,
     arm,
     exposed: [],
-    taught: [],
+    lessons: [],
     fails: false,
     decide: ({ inBa }) => {
       if (learner.fails) throw new Error('a model that fails')
@@ -43,13 +43,13 @@ export function fixedLearner(factor: number, arm: Decision['arm'] = 'treated'): 
     },
     win: (features, cleared, _now, minToWin) => {
       const least = minToWin === undefined ? {} : { minToWin }
-      learner.taught.push({ kind: 'win', features: text(features), cleared, ...least })
+      learner.lessons.push({ kind: 'win', features: text(features), cleared, ...least })
     },
     lose: (features, minToWin) => {
-      learner.taught.push({ kind: 'loss', features: text(features), minToWin })
+      learner.lessons.push({ kind: 'loss', features: text(features), minToWin })
     },
     withdraw: (features) => {
-      learner.taught.push({ kind: 'withdraw', features: text(features) })
+      learner.lessons.push({ kind: 'withdraw', features: text(features) })
     },
   }
   return learner

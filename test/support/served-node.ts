@@ -8,7 +8,10 @@ import { startService } from '../../service/service.ts'
 import { newFolder, type Running } from './process.ts'
 import { type NodeOptions, nodeOf, yamlOf } from './service-node.ts'
 
-/** Does what `createLoad` does without its thread, whose start costs as much CPU as the rest of a served node's. */
+/**
+ * Does what `createLoad` does without its thread, whose start costs as much CPU as the rest of a served node's. A file of
+ * `suppliersFrom` with a fault refuses the reload.
+ */
 const loadHere: typeof createLoad = (file) => {
   let known = new Map<string, SupplierConfig>()
   return async () => {
@@ -25,10 +28,14 @@ const loadHere: typeof createLoad = (file) => {
 }
 
 /** `stderr` has its log, of every level. */
-export async function serveBidweir(yaml: string, folder = newFolder()): Promise<Running> {
+export async function serveBidweir(
+  yaml: string,
+  folder = newFolder(),
+  loadOf: typeof createLoad = loadHere,
+): Promise<Running> {
   const file = join(folder, 'bidweir.yaml')
   writeFileSync(file, yaml)
-  const load = loadHere(file)
+  const load = loadOf(file)
   const loaded = await load()
   const { config, faults } = loaded
   if (config === null) throw new Error(JSON.stringify(faults))

@@ -11,7 +11,7 @@
 
 {{/* "true" while no supplier is configured: the demo supplier stands in. */}}
 {{- define "bidweir.demo" -}}
-{{- $found := not (empty .Values.config.suppliers) }}
+{{- $found := not (and (empty .Values.config.suppliers) (empty .Values.config.suppliersFrom) (empty .Values.suppliersFrom)) }}
 {{- range .Values.suppliers }}{{ $found = or $found (not (kindIs "invalid" .)) }}{{ end }}
 {{- if not $found }}true{{ end }}
 {{- end }}
@@ -71,6 +71,14 @@
 {{- $_ := set $config "opd" (merge (dict "keys" $keys) (default dict $config.opd)) }}
 {{- $_ := set $config "drain" (dict "grace" (printf "%ds" (int .Values.drain.graceSeconds)) "timeout" (printf "%ds" (int .Values.drain.timeoutSeconds))) }}
 {{- $_ := set $config "suppliers" (include "bidweir.suppliers" . | fromYamlArray) }}
+{{- /* `--reuse-values` has the values of the chart before. */}}
+{{- $folders := default list $config.suppliersFrom }}
+{{- range .Values.suppliersFrom }}
+{{- $folders = append $folders (printf "/etc/bidweir-suppliers/%s" .name) }}
+{{- end }}
+{{- with $folders }}
+{{- $_ := set $config "suppliersFrom" . }}
+{{- end }}
 {{- if include "bidweir.demo" . }}
 {{- $demo := dict "id" "demo" "name" "Demo" "name_external" "Demo Exchange" "account" "demo" "timeout" "250ms" }}
 {{- $_ := set $demo "endpoints" (list "http://127.0.0.1:9090/openrtb") }}
@@ -129,6 +137,9 @@ envFrom: {{- toYaml . | nindent 2 }}
 {{- if or .Values.caBundle.existingConfigMap .Values.caBundle.existingSecret }}
 - {name: ca, mountPath: /etc/bidweir-ca, readOnly: true}
 {{- end }}
+{{- range $index, $from := .Values.suppliersFrom }}
+- {name: suppliers-{{ $index }}, mountPath: /etc/bidweir-suppliers/{{ $from.name }}, readOnly: true}
+{{- end }}
 {{- with .Values.extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
@@ -186,6 +197,11 @@ envFrom: {{- toYaml . | nindent 2 }}
 - name: ca
   secret: {secretName: {{ .existingSecret }}, items: [{key: {{ .key }}, path: ca.crt}]}
 {{- end }}
+{{- end }}
+{{- range $index, $from := .Values.suppliersFrom }}
+- name: suppliers-{{ $index }}
+  # The hook runs before ConfigMaps of the same release exist: an absent one is an empty folder.
+  configMap: {name: {{ $from.name }}, optional: {{ or $hook (default false $from.optional) }}}
 {{- end }}
 {{- with .Values.extraVolumes }}
 {{ toYaml . }}

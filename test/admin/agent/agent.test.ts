@@ -127,7 +127,7 @@ t.test('a call whose time is over gets no mutation', async (t) => {
 })
 
 t.test(
-  'bids that have one path keep their prices: an exchange could not tell them apart',
+  'bids that have one path keep their prices: an exchange could not distinguish them',
   async (t) => {
     const bids = (...ids: string[]) => ids.map((id) => ({ id, impid: '1', price: 2.4 }))
     const paths = async (seatbid: object[]) => {

@@ -9,7 +9,11 @@ t.test('a user logs in, calls, and refreshes', async (t) => {
     await addUser(store, { name: 'ann', password: 'pass ü&=+', roles: ['api'], account: 'acme' }),
     true,
   )
-  t.equal(await addUser(store, { name: 'ann', password: 'another-1' }), false, 'a name stands once')
+  t.equal(
+    await addUser(store, { name: 'ann', password: 'another-1' }),
+    false,
+    'a second account of one name is refused',
+  )
   const first = await login('ann', 'pass ü&=+')
   t.equal(first.status, 200)
   t.equal(first.headers.get('cache-control'), 'no-store')

@@ -50,8 +50,8 @@ t.test('win notices without a token', async (t) => {
     'GET /opd/imp?bid_id=ghost&price=1',
   ]
   for (const head of notices) await leave(head)
-  const told = async () => sumOf(await node.metrics(), 'bidweir_impressions_received_total')
-  await until(async () => (await told()) === notices.length)
+  const received = async () => sumOf(await node.metrics(), 'bidweir_impressions_received_total')
+  await until(async () => (await received()) === notices.length)
   t.same(await statuses(), { rejected: 3, attributed: 0, unattributed: 0 })
   const authorization = `Bearer ${await node.login()}`
   const first = await node.notify({ bid_id: id, price: '1', svc_opd: svcOpd }, { authorization })

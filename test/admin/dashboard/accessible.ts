@@ -35,8 +35,8 @@ export async function accessibility(t: Test, { base, page }: ConsoleInBrowser) {
       const found = await page.evaluate<{ violations: Violation[] }>(
         `axe.run(${JSON.stringify(options)})`,
       )
-      const told = found.violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)
-      t.same(told, [], `${name}, ${colorScheme}`)
+      const violations = found.violations.map(({ id, nodes }) => `${id}: ${nodes[0]?.html}`)
+      t.same(violations, [], `${name}, ${colorScheme}`)
     }
   }
   await visit(page, base)

@@ -88,7 +88,7 @@ export async function waysOfUse(t: Test, { base, api, browser, page, faults }: C
     await page.close()
   })
 
-  t.test('an account without suppliers is told so', async () => {
+  t.test('the console says so to an account without suppliers', async () => {
     const user = { name: 'new', password: 'secret-1', roles: ['viewer'], account: 'nobody' }
     await api('/api/svc/users/', 'POST', user)
     await logIn(page, base, 'new')

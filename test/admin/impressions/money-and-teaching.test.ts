@@ -7,14 +7,14 @@ import { auction, hour } from '../../support/engine.ts'
 import { impressionsApi } from '../../support/impressions-api.ts'
 import { integration } from '../../support/opd-doubles.ts'
 
-t.test('late wins say so, and are taught', async (t) => {
+t.test('a late win is recorded as late, and the model learns from it', async (t) => {
   const { engine, notify, clock, learner, ledger } = await impressionsApi(t)
   const won = auction(engine, { id: 'b1' })
   clock.now += hour
   const answer = await notify({ bid_id: 'b1', price: '0.9', svc_opd: won.svcOpd })
   t.same(answer.body, { status: 'attributed', by: 'context', late: true })
   t.match(ledger.rows, [{ late: 1, margin: '0.1' }])
-  t.match(learner.taught, [{ kind: 'win' }])
+  t.match(learner.lessons, [{ kind: 'win' }])
 })
 
 t.test('cleared above out_ba by more than half a percent is over, and no saving', async (t) => {
@@ -34,12 +34,12 @@ t.test('cleared above out_ba by more than half a percent is over, and no saving'
     ],
   )
   t.same(
-    learner.taught.map(({ kind, cleared }) => [kind, cleared]),
+    learner.lessons.map(({ kind, cleared }) => [kind, cleared]),
     [
       ['win', 0.9045],
       ['win', 0.90451],
     ],
-    'the learner is told what was paid: a win, no saving, and news for the guard that watches it',
+    'the learner gets what was paid: a win, no saving, and evidence for the guard',
   )
 })
 
@@ -60,7 +60,7 @@ t.test('margin balancing asks for the context', async (t) => {
   )
   const refused = { supplier: 'acme', margin: null, reason: 'svc_opd_required' }
   t.match(ledger.rows[0], { ...refused, late: 0, over: 0 })
-  t.same(learner.taught, [])
+  t.same(learner.lessons, [])
   const good = await notify({ bid_id: 'b1', price: '0.9', svc_opd: won.svcOpd })
   t.match(good.body, { status: 'attributed', by: 'context' })
   t.match((await notify({ bid_id: 'b1', price: '0.9' })).body, { status: 'duplicate' })
@@ -69,30 +69,33 @@ t.test('margin balancing asks for the context', async (t) => {
   const unread = await notify({ bid_id: 'b2', price: '0.9', svc_opd: 'unreadable' })
   t.match(unread.body, { status: 'attributed', by: 'bid_log' })
   t.match(ledger.rows.at(-1), { margin: '0.1', reason: 'context_invalid' })
-  t.match(learner.taught.at(-1), { kind: 'withdraw' })
+  t.match(learner.lessons.at(-1), { kind: 'withdraw' })
   t.equal(alerts.length, 1)
   t.match((await notify({ bid_id: 'ghost', price: '1' })).body, { status: 'unattributed' })
 })
 
-t.test('notices both: win teaches, billing is money, each counts once', async (t) => {
-  const { engine, notify, ledger, learner } = await impressionsApi(t, {
-    integrations: [integration('acme', {}, 'both')],
-  })
-  const { svcOpd } = auction(engine, { id: 'b1' })
-  const notice = { bid_id: 'b1', price: '0.9', svc_opd: svcOpd }
-  t.match((await notify(notice)).body, { status: 'attributed' })
-  t.match((await notify({ ...notice, event: 'billing' })).body, { status: 'attributed' })
-  t.match((await notify({ ...notice, event: 'billing' })).body, { status: 'duplicate' })
-  t.match((await notify({ ...notice, event: 'win' })).body, { status: 'duplicate' })
-  t.same(
-    ledger.rows.map(({ event, margin }) => [event, margin]),
-    [
-      ['win', null],
-      ['billing', '0.1'],
-    ],
-  )
-  t.equal(learner.taught.length, 1)
-})
+t.test(
+  'with notices: both, the model learns from the win and the money comes from the billing, once each',
+  async (t) => {
+    const { engine, notify, ledger, learner } = await impressionsApi(t, {
+      integrations: [integration('acme', {}, 'both')],
+    })
+    const { svcOpd } = auction(engine, { id: 'b1' })
+    const notice = { bid_id: 'b1', price: '0.9', svc_opd: svcOpd }
+    t.match((await notify(notice)).body, { status: 'attributed' })
+    t.match((await notify({ ...notice, event: 'billing' })).body, { status: 'attributed' })
+    t.match((await notify({ ...notice, event: 'billing' })).body, { status: 'duplicate' })
+    t.match((await notify({ ...notice, event: 'win' })).body, { status: 'duplicate' })
+    t.same(
+      ledger.rows.map(({ event, margin }) => [event, margin]),
+      [
+        ['win', null],
+        ['billing', '0.1'],
+      ],
+    )
+    t.equal(learner.lessons.length, 1)
+  },
+)
 
 t.test('revenue is price_dsp where the integration says so', async (t) => {
   const { engine, notify, ledger } = await impressionsApi(t, {
@@ -154,12 +157,12 @@ t.test('tests are no money; a currency without a rate is, in its own', async (t)
     { arm: 'test', margin: null },
     { arm: 'no_rate', margin: '10', currency: 'JPY' },
   ])
-  t.same(learner.taught, [])
+  t.same(learner.lessons, [])
   t.equal(counters.money.get('acme\trevenue')?.margin, 0)
   const euro = auction(engine, { id: 'e', cur: 'EUR', price: '0.8' })
   await notify({ bid_id: 'e', price: '0.72', svc_opd: euro.svcOpd })
   t.match(ledger.rows.at(-1), { in_ba: '0.8', out_ba: '0.72', margin: '0.08', currency: 'EUR' })
-  t.ok(Math.abs(learner.taught[0]!.cleared! - 0.9) < 1e-9)
+  t.ok(Math.abs(learner.lessons[0]!.cleared! - 0.9) < 1e-9)
 })
 
 t.test('received is the sum of what became of notices, and the metrics say so', async (t) => {
@@ -220,7 +223,11 @@ t.test(
     t.match(of('dsp'), { wins: 1, cleared: 0.5, margin: 2 })
     auction(engine, { id: 'b3', supplier: 'open' })
     await notify({ bid_id: 'b3', price: '0.75' }, null)
-    t.match(of('open'), { wins: 1, margin: 0.25 }, 'what may not teach is a win all the same')
+    t.match(
+      of('open'),
+      { wins: 1, margin: 0.25 },
+      'a win that the model may not learn from is counted',
+    )
   },
 )
 

@@ -31,10 +31,12 @@ t.test('two nodes that know nothing of each other', { skip: postgresAbsent }, as
     const answers = bids.map(async ({ id, svcOpd }) => {
       const bare = { bid_id: id, price: '0.9' }
       const full = { ...bare, svc_opd: svcOpd }
-      // without its context the second node cannot tell whose it is
+      // without its context the second node does not know whose it is
       const sent = [two.notify(bare), one.notify(full), two.notify({ ...bare, ssp: 'acme' })]
-      const told = await Promise.all([...sent, two.notify(full)])
-      return told.map(({ body }) => String(body['status'])).filter((each) => each !== 'duplicate')
+      const answers = await Promise.all([...sent, two.notify(full)])
+      return answers
+        .map(({ body }) => String(body['status']))
+        .filter((each) => each !== 'duplicate')
     })
     counted.push(...(await Promise.all(answers)))
   }
@@ -52,7 +54,7 @@ t.test('two nodes that know nothing of each other', { skip: postgresAbsent }, as
         ({ key, wins, unattributed }) => key !== '' || Number(wins) + Number(unattributed) > 0,
       ),
     [{ key: 'acme', wins: 50, unattributed: 0 }],
-    'a win told at once, with and without its context, is one win, and its context counts',
+    'a win that is reported at the same time with and without its context is one win, and its context counts',
   )
 })
 
@@ -83,7 +85,7 @@ t.test('one win each over three nodes', { skip: postgresAbsent || redisAbsent },
   const at = (n: number) => nodes[n % nodes.length]!
 
   /** Sends until it is answered for good: a node that is away or a store that waits is asked again. */
-  async function told(pick: () => Node<Running>, params: Record<string, string | undefined>) {
+  async function statusOf(pick: () => Node<Running>, params: Record<string, string | undefined>) {
     let status = ''
     await until(async () => {
       const answer = await pick()
@@ -100,7 +102,7 @@ t.test('one win each over three nodes', { skip: postgresAbsent || redisAbsent },
     await until(() => redis.holds('fifty'))
     const answers = await Promise.all(
       Array.from({ length: 50 }, (_, n) =>
-        told(() => at(n), {
+        statusOf(() => at(n), {
           bid_id: 'fifty',
           price: '0.9',
           svc_opd: n % 2 === 0 ? won.svcOpd : undefined,
@@ -122,7 +124,7 @@ t.test('one win each over three nodes', { skip: postgresAbsent || redisAbsent },
         [...events, ...events, ...events].map(async (event, nth) => {
           const svc_opd = nth % 2 === 0 ? won.svcOpd : undefined
           const notice = { bid_id: won.id, price: '0.9', event, svc_opd }
-          const status = await told(() => at(n + nth), notice)
+          const status = await statusOf(() => at(n + nth), notice)
           const name = `${won.id} ${event}`
           if (status === 'attributed') attributed.set(name, (attributed.get(name) ?? 0) + 1)
         }),
@@ -147,7 +149,9 @@ t.test('one win each over three nodes', { skip: postgresAbsent || redisAbsent },
       t.equal(received, sumOf(metrics, 'bidweir_impressions_total'))
     }
     const again = await Promise.all(
-      Array.from({ length: count }, (_, n) => told(() => at(n), { bid_id: `k${n}`, price: '0.9' })),
+      Array.from({ length: count }, (_, n) =>
+        statusOf(() => at(n), { bid_id: `k${n}`, price: '0.9' }),
+      ),
     )
     t.ok(
       again.every((status) => status === 'duplicate'),

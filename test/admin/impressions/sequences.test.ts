@@ -69,7 +69,7 @@ t.test(
         const bids: { id: string; supplier: string; svcOpd: string }[] = []
         let answered = 0
         /** Decisions whose wins came with their own contexts, by event and bid id. */
-        const told = new Map<string, Set<string>>()
+        const reported = new Map<string, Set<string>>()
         for (const each of steps) {
           world.clock.now++
           if (each.kind === 'bid') {
@@ -99,7 +99,8 @@ t.test(
             for (const result of await Promise.allSettled(sent)) {
               if (result.status !== 'fulfilled') continue
               answered++
-              if (context === 'valid') told.set(key, (told.get(key) ?? new Set()).add(record!.id))
+              if (context === 'valid')
+                reported.set(key, (reported.get(key) ?? new Set()).add(record!.id))
             }
           }
         }
@@ -118,15 +119,15 @@ t.test(
           throw new Error('unattributed rows differ from the counter less what was replaced')
         replaced += ledger.replaced
         // a win whose context came has a row of its own, whatever came bare before it
-        for (const [key, won] of told)
+        for (const [key, won] of reported)
           for (const id of won)
             if (
               !ledger.rows.some(({ event, decision }) => key.startsWith(event) && decision === id)
             )
               throw new Error(`the win ${key} is lost`)
-        const wins = world.learner.taught.filter(({ kind }) => kind === 'win')
+        const wins = world.learner.lessons.filter(({ kind }) => kind === 'win')
         if (new Set(wins.map(({ features }) => features)).size !== wins.length)
-          throw new Error('a decision was taught twice')
+          throw new Error('the model learned twice from a decision')
       }),
       { numRuns: 300, examples: [[replacing]] },
     )

@@ -52,10 +52,10 @@ t.test('auth context: no or a forged context is 401 and kept; a valid one is eno
     ledger.rows.map(({ status, reason, bid_id }) => [status, reason, bid_id]),
     Array.from({ length: 3 }, () => ['rejected', 'context_required', 'b1']),
   )
-  t.same(learner.taught, [])
+  t.same(learner.lessons, [])
   const good = await notify({ bid_id: 'b1', price: '0.9', svc_opd: won.svcOpd }, null)
   t.same(good.body, { status: 'attributed', by: 'context' })
-  t.match(learner.taught, [{ kind: 'win' }])
+  t.match(learner.lessons, [{ kind: 'win' }])
   auction(engine, { id: 'b2' })
   t.match((await notify({ bid_id: 'b2', price: '0.9' })).body, {
     status: 'attributed',
@@ -81,13 +81,13 @@ t.test('a token that cannot be checked now is no verdict: the notice comes again
   }
 })
 
-t.test('a win by bid log without a token never teaches', async (t) => {
+t.test('the model does not learn from a win by bid log without a token', async (t) => {
   const { engine, notify, learner } = await impressionsApi(t, { auth: 'none' })
   auction(engine, { id: 'b1' })
   const won = auction(engine, { id: 'b2' })
   t.match((await notify({ bid_id: 'b1', price: '0.9' }, null)).body, { status: 'attributed' })
   await notify({ bid_id: 'b2', price: '0.9', svc_opd: won.svcOpd }, null)
-  t.same(learner.taught, [
+  t.same(learner.lessons, [
     { kind: 'withdraw', features: 'x1' },
     { kind: 'win', features: 'x2', cleared: 0.9 },
   ])
@@ -108,7 +108,7 @@ t.test("a bare bid id finds one's own suppliers only", async (t) => {
   t.match(
     ledger.rows.slice(-1),
     [{ bid_id: 'b9', supplier: null }],
-    "nothing stands in another's reports",
+    "another supplier's reports contain none of it",
   )
   const win = { bid_id: 'b1', price: '1', svc_opd: theirs.svcOpd }
   t.match((await notify(win)).body, { status: 'attributed' }, 'nor does it swallow their win')

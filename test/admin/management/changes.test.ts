@@ -83,14 +83,14 @@ t.test('a hold and a change stand after kill -9, and win over the file', async (
   const priced = await ask('POST', '/opd/acme_yesbid', { body })
   t.match(priced.text, '"modified_price":2,', 'factor 1 from the first bid on')
 
-  const told = [await ask('PUT', '/api/svc/opd/acme/', { body: '{"hold":false}' })]
-  told.unshift(await ask('PUT', '/api/svc/opd/acme/', { body: '{"hold":true}' }))
+  const responses = [await ask('PUT', '/api/svc/opd/acme/', { body: '{"hold":false}' })]
+  responses.unshift(await ask('PUT', '/api/svc/opd/acme/', { body: '{"hold":true}' }))
   const trail = JSON.parse((await ask('GET', '/api/svc/audit/')).text) as { request_id: string }[]
   const ids = trail.map(({ request_id }) => request_id)
   t.same(
     ids.slice(0, 2),
-    told.map(({ headers }) => headers.get('x-request-id')),
-    'each entry has the id that its call was told',
+    responses.map(({ headers }) => headers.get('x-request-id')),
+    'each entry has the id of its response',
   )
   // a number of the process would come again after a restart, and on every node
   for (const id of ids) t.match(id, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/)

@@ -53,12 +53,12 @@ t.test('every reference leads somewhere, and every part is used', async (t) => {
 t.test('each operation answers with a status that it lists', async (t) => {
   for (const { method, path, operation } of operations()) {
     const url = path.replace('{id}', 'acme').replace('{ssp}', 'acme').replace('{svc_opd}', 'abc')
-    const told = await fetch(base + url, { method })
-    await told.arrayBuffer()
-    t.ok(operation.responses[told.status], `${method} ${url} says ${told.status}`)
+    const response = await fetch(base + url, { method })
+    await response.arrayBuffer()
+    t.ok(operation.responses[response.status], `${method} ${url} says ${response.status}`)
     const guarded =
       operation.security.length > 0 && operation.security.every((each: object) => 'bearer' in each)
-    if (guarded) t.equal(told.status, 401, `${method} ${url} wants a token`)
+    if (guarded) t.equal(response.status, 401, `${method} ${url} wants a token`)
   }
 })
 
@@ -68,10 +68,10 @@ t.test('paths of the router that the document does not have answer 404 or 405', 
     const url = path.replace(/\{(id|ssp)\}/, 'acme').replace('{svc_opd}', 'abc')
     for (const method of ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']) {
       if (document.paths[path][method.toLowerCase()] !== undefined) continue
-      const told = await fetch(base + url, { method, headers: { authorization } })
-      await told.arrayBuffer()
-      t.equal(told.status, 405, `${method} ${url}`)
-      t.ok(told.headers.get('allow'), `${method} ${url} says what is allowed`)
+      const response = await fetch(base + url, { method, headers: { authorization } })
+      await response.arrayBuffer()
+      t.equal(response.status, 405, `${method} ${url}`)
+      t.ok(response.headers.get('allow'), `${method} ${url} says what is allowed`)
     }
   }
 })

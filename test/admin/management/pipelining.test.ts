@@ -67,7 +67,7 @@ t.test('behind any other refusal a connection goes on', async (t) => {
     'no token': [get(path, host), 401],
     'no such path': [get('/nowhere', host), 404],
     'another media type': [seat('x').replace('application/json', 'text/xml'), 415],
-    'a body that is none': [seat('x').replace('{', '['), 400],
+    'a body that is not JSON': [seat('x').replace('{', '['), 400],
   }
   for (const [title, [bytes, status]] of Object.entries(others)) {
     const both = (text: string) => finals(text).length === 2

@@ -115,7 +115,7 @@ onBoth(async (t, database) => {
     t.same(await past(), after)
   })
 
-  t.test('a win of an hour that leaves the ledger is none any more', async (t) => {
+  t.test('a win of an hour that has left the ledger is no longer void', async (t) => {
     await store.db
       .updateTable('rolled')
       .set({ sealed: hourOf(now) })

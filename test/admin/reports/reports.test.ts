@@ -119,10 +119,10 @@ onBoth(async (t, database) => {
   t.same(await (await get('wins?from=0&to=1000')).json(), [])
   const csv = await (await get('margin?by=domain&format=csv')).text()
   t.match(csv, /^domain,decided,wins,revenue/, 'the key has the name of its grouping')
-  t.match(csv, /\r\n'=cmd\(\),40,8,/, 'a formula is told to be text')
+  t.match(csv, /\r\n'=cmd\(\),40,8,/, 'a formula is marked as text')
   await store.ledger.record(win(32, 'treated', 'p3', { margin: '-0.5', cleared: '2.5' }))
   const negative = await (await get('margin?by=publisher&format=csv')).text()
-  t.match(negative, /\r\np3,0,1,0.002,0.0025,-0.0005,/, 'an amount is none')
+  t.match(negative, /\r\np3,0,1,0.002,0.0025,-0.0005,/, 'an amount is not')
   for (const [range, days] of [
     ['from=2026-09-20&to=2026-09-22', '2026-09-20-to-2026-09-21'],
     ['from=2026-09-20&to=2026-09-21', '2026-09-20'],

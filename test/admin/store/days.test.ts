@@ -43,8 +43,8 @@ t.test('PostgreSQL', { skip: postgresAbsent }, async (t) => {
     const notices = [decidedAt, now + day, now + 2 * day].flatMap((at) =>
       [store, other].map((each) => each.ledger.record(win('one', decidedAt, at), same(decidedAt))),
     )
-    const told = await Promise.all(notices)
-    t.equal(told.filter((each) => each === 'recorded').length, 1)
+    const answers = await Promise.all(notices)
+    t.equal(answers.filter((each) => each === 'recorded').length, 1)
     t.match(await rowsOf('one'), [{ partition: `ledger_day_${(decidedAt / day) | 0}` }])
   })
 

@@ -61,12 +61,12 @@ onBoth(async (t, database) => {
     const named = bare('several', { decision: 'bid@acme:several', supplier: 'acme' })
     t.equal(await ledger.record(named, { ...any, supplier: 'acme' }), 'duplicate')
     // all handed over at once: none of them sees the others in its own statement
-    const told = await Promise.all([
+    const answers = await Promise.all([
       ledger.record(bare('mixed'), any),
       ledger.record(win('mixed'), same),
       ledger.record(bare('mixed', { decision: 'bid@acme:mixed' }), { ...any, supplier: 'acme' }),
     ])
-    t.same(told, ['recorded', 'recorded', 'duplicate'])
+    t.same(answers, ['recorded', 'recorded', 'duplicate'])
     t.same(await under('mixed'), ['attributed'])
   })
 
@@ -89,10 +89,10 @@ onBoth(async (t, database) => {
     if (!postgres) return
     const begin = 10 * 3_600_000
     const later = { at: begin + 1000, decided_at: begin }
-    const bids = ['told later', 'told before', 'alone', 'long before']
+    const bids = ['reported later', 'reported before', 'alone', 'long before']
     const wins = [
-      win('told later', later),
-      win('told before', { ...later, at: begin + 900 }),
+      win('reported later', later),
+      win('reported before', { ...later, at: begin + 900 }),
       win('long before', { at: begin - 5_000_000, decided_at: begin - 5_000_000 }),
     ]
     const bareOnes = bids.map((bidId) => bare(bidId, { at: begin + 1000 }))
@@ -112,9 +112,9 @@ onBoth(async (t, database) => {
     if (database.stop === undefined) return
     await database.stop()
     const both = [ledger.record(win('lost'), same), ledger.record(win('lost'), same)]
-    const told = await Promise.allSettled(both)
+    const answers = await Promise.allSettled(both)
     t.same(
-      told.map(({ status }) => status),
+      answers.map(({ status }) => status),
       ['rejected', 'rejected'],
     )
   })

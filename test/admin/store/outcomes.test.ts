@@ -104,19 +104,19 @@ onBoth(async (t, database) => {
       await report(ended, 'ended')
       t.equal((await entries(ended.store)).length, 6)
       const expected = figuresOf(ended)
-      const taught = [...ended.learner.taught]
-      t.equal(taught.length, 3)
+      const lessons = [...ended.learner.lessons]
+      t.equal(lessons.length, 3)
 
       const next = await processOn(t, database, events)
       await next.follow()
       t.same(figuresOf(next), expected)
-      t.same(next.learner.taught, taught)
+      t.same(next.learner.lessons, lessons)
       await next.store.outcomes.close()
       t.same(events.got, ['attributed', 'attributed', 'attributed', 'loss 102'])
       t.same(await entries(next.store), [], 'nothing is left')
       const third = await processOn(t, database, events)
       await third.follow()
-      t.same([third.learner.taught, third.tally()], [[], {}])
+      t.same([third.learner.lessons, third.tally()], [[], {}])
     },
   )
 
@@ -150,7 +150,7 @@ onBoth(async (t, database) => {
       const two = await processOn(t, database, events)
       await two.follow()
       await two.store.outcomes.close()
-      t.same(two.learner.taught, [])
+      t.same(two.learner.lessons, [])
       t.same(two.tally(), {})
       t.same(events.got, ['attributed', 'attributed', 'attributed', 'loss 102'])
       t.same(await entries(two.store), [])
@@ -174,7 +174,7 @@ onBoth(async (t, database) => {
     await live(one, clock)
     t.same(await entries(one.store), [])
     t.same(figuresOf(one), figuresOf(killed))
-    t.same(one.learner.taught, killed.learner.taught)
+    t.same(one.learner.lessons, killed.learner.lessons)
   })
 
   t.test('after the database was away for all nodes, none takes over from another', async (t) => {
@@ -193,18 +193,18 @@ onBoth(async (t, database) => {
     await run(one)
     // as it is if the database goes away directly after the commits
     await one.store.db.updateTable('outcomes').set({ applied: 0 }).execute()
-    const taught = [...one.learner.taught]
+    const lessons = [...one.learner.lessons]
     await becomeOld(one.store)
     clockOfTwo.ms += 31_000
     await run(two)
-    t.same([two.learner.taught, two.tally(), logOfTwo.got], [[], {}, []])
+    t.same([two.learner.lessons, two.tally(), logOfTwo.got], [[], {}, []])
     clockOfOne.ms += 31_000
     await run(one)
     logOfOne.away = false
     await until(async () => (await entries(one.store)).length === 0)
     t.same(logOfOne.got, ['attributed', 'attributed', 'attributed', 'loss 102'])
-    t.same(one.learner.taught, taught)
-    t.same([two.learner.taught, two.tally(), logOfTwo.got], [[], {}, []])
+    t.same(one.learner.lessons, lessons)
+    t.same([two.learner.lessons, two.tally(), logOfTwo.got], [[], {}, []])
   })
 
   t.test('a node that was cut off does not stream what another has taken over', async (t) => {
@@ -308,11 +308,11 @@ onBoth(async (t, database) => {
       .execute()
     clock.ms += 3000
     await one.store.outcomes.close()
-    t.same([one.learner.taught, one.tally()], [[], {}])
+    t.same([one.learner.lessons, one.tally()], [[], {}])
     t.equal((await entries(one.store)).length, 6)
     const next = await processOn(t, database)
     await next.follow()
-    t.same(next.learner.taught, ended.learner.taught)
+    t.same(next.learner.lessons, ended.learner.lessons)
   })
 
   t.test('entries that nobody takes are deleted with the rows of their time', async (t) => {

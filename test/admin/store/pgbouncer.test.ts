@@ -29,12 +29,12 @@ t.test('PgBouncer', { skip: postgresAbsent || pgBouncerAbsent }, async (t) => {
     const [store] = stores as [(typeof stores)[number]]
     const win = (n: number) => entry(`d${n}`, { bid_id: `b${n}`, decided_at: now, at: now + n })
     const same = { since: now - 1, supplier: 'acme' }
-    const told = await Promise.all(
+    const answers = await Promise.all(
       stores.flatMap(({ ledger }) =>
         Array.from({ length: 300 }, (_, n) => ledger.record(win(n), same)),
       ),
     )
-    t.equal(told.filter((each) => each === 'recorded').length, 300)
+    t.equal(answers.filter((each) => each === 'recorded').length, 300)
     now += 2 * hour
     const retention = createRetention(store, {
       ...{ keep: () => 5 * 24 * hour, now: () => now, log: silent, pauseMs: 0 },

@@ -10,7 +10,7 @@ const explained = (
   id: string,
 ) => explain(svcOpd, id).record as DecisionRecord
 
-t.test('which way a bid goes: the arm, the price and whether it teaches', async (t) => {
+t.test('the arm of a bid, its price, and whether the model learns from it', async (t) => {
   const rows: [string, Parameters<typeof integration>[1], object, string, number, boolean][] = [
     ['treated', {}, {}, 'treated', 0.9, true],
     ['the floor decides', {}, { floor: 0.95 }, 'treated', 0.95, true],
@@ -83,7 +83,7 @@ t.test('rates with a base of their own are honoured on every path', async (t) =>
   const { svcOpd } = auction(engine, { id: 'a', cur: 'GBP', price: '1.4' })
   t.same(learner.exposed, [1.26 / 0.7])
   engine.learnWin(engine.explain(svcOpd, 'a').record!, 1.05, false)
-  t.match(learner.taught, [{ kind: 'win', cleared: 1.05 / 0.7 }])
+  t.match(learner.lessons, [{ kind: 'win', cleared: 1.05 / 0.7 }])
 })
 
 t.test('a hold of one or of all integrations is factor 1 at once', async (t) => {
@@ -189,16 +189,19 @@ t.test('a notice is traced by context, memory, then what all nodes share', async
   t.match(await other.findDecision(notice), { by: null, record: null })
 })
 
-t.test('the contexts of names that are too long teach by the logs', async (t) => {
-  const supplier = 's'.repeat(63)
-  const world = testEngine({ integrations: [integration(supplier)] })
-  world.learner.expose = () => new Uint8Array(300).fill(5)
-  const { svcOpd } = auction(world.engine, { id: 'a', supplier })
-  t.ok(svcOpd.length <= 512)
-  t.equal(world.engine.stats.of(supplier).modes.revenue.contextsCut, 1)
-  const notice = { bidId: 'a', svcOpd, ssp: undefined }
-  const traced = await world.engine.findDecision(notice)
-  t.equal(traced.record?.features.length, 300)
-  const elsewhere = await world.node().findDecision(notice)
-  t.match(elsewhere, { by: 'context', record: { teaches: false } })
-})
+t.test(
+  'with names that are too long for a context, the model learns through the bid log',
+  async (t) => {
+    const supplier = 's'.repeat(63)
+    const world = testEngine({ integrations: [integration(supplier)] })
+    world.learner.expose = () => new Uint8Array(300).fill(5)
+    const { svcOpd } = auction(world.engine, { id: 'a', supplier })
+    t.ok(svcOpd.length <= 512)
+    t.equal(world.engine.stats.of(supplier).modes.revenue.contextsCut, 1)
+    const notice = { bidId: 'a', svcOpd, ssp: undefined }
+    const traced = await world.engine.findDecision(notice)
+    t.equal(traced.record?.features.length, 300)
+    const elsewhere = await world.node().findDecision(notice)
+    t.match(elsewhere, { by: 'context', record: { teaches: false } })
+  },
+)

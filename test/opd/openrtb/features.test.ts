@@ -18,7 +18,7 @@ const rows: [string, Omit<RewriteCase, 'title'>, Record<string, unknown>][] = [
   ['audio', { imp: '"audio":{}' }, { format: 'audio' }],
   ['of several the visible one', { imp: `"video":{},"audio":{},${banner}` }, { format: 'banner' }],
   ['what the bid says it is', { imp: banner, bid: '"mtype":4' }, { format: 'native' }],
-  ['an mtype that is none', { imp: banner, bid: '"mtype":9' }, { format: 'banner' }],
+  ['an unknown mtype', { imp: banner, bid: '"mtype":9' }, { format: 'banner' }],
   ['its own size', { imp: banner, bid: '"w":320,"h":50' }, { size: '320x50' }],
   ['half a size', { imp: banner, bid: '"w":320' }, { size: '300x250' }],
   ['a size of nothing', { imp: banner, bid: '"w":0,"h":50' }, { size: '300x250' }],

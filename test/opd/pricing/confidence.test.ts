@@ -101,31 +101,28 @@ t.test('and it is narrow: at most 1.8 times an interval for one look, from 700 w
   t.end()
 })
 
-t.test(
-  'there is nothing to say before both arms have won, and never a number that is none',
-  (t) => {
-    const some = {
-      ...arm(),
-      bids: 10,
-      wins: 1,
-      margin: 1,
-      marginSquares: 1,
-      spend: 1,
-      spendSquares: 1,
-    }
-    for (const [one, other] of [
-      [arm(), arm()],
-      [some, arm()],
-      [arm(), some],
-      [some, { ...arm(), bids: 10 }],
-    ] as const)
-      for (const look of [keptWins, keptSpend, uplift]) t.equal(look(one, other), null)
-    // late notices of bids before a restart: more wins than bids
-    for (const look of [keptWins, keptSpend, uplift]) {
-      const seen = look({ ...some, bids: 1, wins: 3 }, some)!
-      t.ok([seen.at, seen.lower, seen.upper].every(Number.isFinite))
-    }
-    t.equal(keptWins({ bids: 5, wins: 5 }, { bids: 5, wins: 5 })!.at, 1)
-    t.end()
-  },
-)
+t.test('no uplift before both arms have won, and never NaN', (t) => {
+  const some = {
+    ...arm(),
+    bids: 10,
+    wins: 1,
+    margin: 1,
+    marginSquares: 1,
+    spend: 1,
+    spendSquares: 1,
+  }
+  for (const [one, other] of [
+    [arm(), arm()],
+    [some, arm()],
+    [arm(), some],
+    [some, { ...arm(), bids: 10 }],
+  ] as const)
+    for (const look of [keptWins, keptSpend, uplift]) t.equal(look(one, other), null)
+  // late notices of bids before a restart: more wins than bids
+  for (const look of [keptWins, keptSpend, uplift]) {
+    const seen = look({ ...some, bids: 1, wins: 3 }, some)!
+    t.ok([seen.at, seen.lower, seen.upper].every(Number.isFinite))
+  }
+  t.equal(keptWins({ bids: 5, wins: 5 }, { bids: 5, wins: 5 })!.at, 1)
+  t.end()
+})

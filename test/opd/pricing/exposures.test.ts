@@ -55,9 +55,9 @@ t.test('a decision that is left out trains with neither its exposure nor its win
   const { record } = engine.explain(answer.svcOpd, 'last')
   t.match(record, { teaches: false, arm: 'treated', outBa: '0.9' })
   engine.learnWin(record!, 0.8, false)
-  t.same(learner.taught, [])
+  t.same(learner.lessons, [])
   clock.now += 5000
   const next = engine.explain(auction(engine, { id: 'next' }).svcOpd, 'next').record!
   engine.learnWin(next, 0.8, false)
-  t.equal(learner.taught.length, 1)
+  t.equal(learner.lessons.length, 1)
 })

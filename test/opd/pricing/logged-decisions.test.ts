@@ -9,7 +9,7 @@ import { type AskedBid, auction, keys, testEngine } from '../../support/engine.t
 import { bid, fixedLearner, integration } from '../../support/opd-doubles.ts'
 
 t.test(
-  'one line a win: also without a rate, also where it may not teach; never of a test',
+  'one line for each win, also without a rate and where the model may not learn from it; none for a test',
   async (t) => {
     const lines: object[] = []
     const sink = {

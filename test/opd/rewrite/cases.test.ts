@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import t from 'tap'
 import { type RewriteCase, run } from '../../support/rewrite.ts'
 
-interface Judged extends RewriteCase {
+interface ExpectedRewrite extends RewriteCase {
   /** The bid is left alone for it. */
   reason?: string
   /** The whole answer is. */
@@ -21,7 +21,7 @@ type Tap = typeof import('tap').t
 const at = (value: unknown, path: string): unknown =>
   path.split('.').reduce<unknown>((inner, key) => (inner as Record<string, unknown>)[key], value)
 
-function judge(t: Pick<Tap, 'equal' | 'strictSame'>, each: Judged): void {
+function checkCase(t: Pick<Tap, 'equal' | 'strictSame'>, each: ExpectedRewrite): void {
   const { came, out, reasons, priced } = run(each)
   const stays = each.reason !== undefined || each.answerReason !== undefined || each.body === null
   if (stays || each.unreadable) t.equal(out.body, came, 'the very Buffer that came')
@@ -40,11 +40,11 @@ function judge(t: Pick<Tap, 'equal' | 'strictSame'>, each: Judged): void {
 
 const folder = new URL('fixtures/cases/', import.meta.url)
 for (const file of readdirSync(folder)) {
-  const cases = JSON.parse(readFileSync(new URL(file, folder), 'utf8')) as Judged[]
+  const cases = JSON.parse(readFileSync(new URL(file, folder), 'utf8')) as ExpectedRewrite[]
   t.test(file.replace('.json', '').replaceAll('-', ' '), (t) => {
     for (const each of cases)
       t.test(each.title, (t) => {
-        judge(t, each)
+        checkCase(t, each)
         t.end()
       })
     t.end()

@@ -35,20 +35,23 @@ const entry = (id: string): DecisionEntry => ({
 })
 const linesOf = (file: string) => readFileSync(file, 'utf8').trim().split('\n')
 
-t.test('one line a decision, one a win, one where a win may not teach', async (t) => {
-  const path = join(newFolder(), 'd.ndjson')
-  const sink = createDecisionLog({ path, maxBytes: mebi, keep: 2 }, log)
-  sink.decided(entry('a'))
-  sink.won({ time: 5, id: 'a', ssp: 'acme', cleared: 1.6, late: false })
-  sink.withdrawn({ time: 6, id: 'b', ssp: 'acme' })
-  await sink.close()
-  const [decision, win, withdrawn] = linesOf(path).map((line) => JSON.parse(line))
-  t.same(decision, entry('a'))
-  t.same(win, { time: 5, id: 'a', ssp: 'acme', cleared: 1.6, late: false, won: true })
-  t.same(withdrawn, { time: 6, id: 'b', ssp: 'acme', withdrawn: true })
-  t.equal(statSync(path).mode & 0o777, 0o600, 'nobody else reads it')
-  t.same(sink.counts, { written: 3, dropped: 0, failed: 0 })
-})
+t.test(
+  'one line for each decision and each win, also for a win that the model may not learn from',
+  async (t) => {
+    const path = join(newFolder(), 'd.ndjson')
+    const sink = createDecisionLog({ path, maxBytes: mebi, keep: 2 }, log)
+    sink.decided(entry('a'))
+    sink.won({ time: 5, id: 'a', ssp: 'acme', cleared: 1.6, late: false })
+    sink.withdrawn({ time: 6, id: 'b', ssp: 'acme' })
+    await sink.close()
+    const [decision, win, withdrawn] = linesOf(path).map((line) => JSON.parse(line))
+    t.same(decision, entry('a'))
+    t.same(win, { time: 5, id: 'a', ssp: 'acme', cleared: 1.6, late: false, won: true })
+    t.same(withdrawn, { time: 6, id: 'b', ssp: 'acme', withdrawn: true })
+    t.equal(statSync(path).mode & 0o777, 0o600, 'nobody else reads it')
+    t.same(sink.counts, { written: 3, dropped: 0, failed: 0 })
+  },
+)
 
 t.test('it is rotated by size, and only so many are kept', async (t) => {
   const folder = newFolder()

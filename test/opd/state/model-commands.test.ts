@@ -73,7 +73,7 @@ t.test('frozen: multipliers stay where they are, over a rollback as well', async
 })
 
 t.test(
-  'a rollback brings back a snapshot; what was exposed before it teaches nothing',
+  'a rollback brings back a snapshot; the model learns nothing from exposures before it',
   async (t) => {
     const dir = newFolder()
     let now = 1e12
@@ -116,7 +116,7 @@ t.test(
   },
 )
 
-t.test('what waited in a snapshot is not taught after a rollback to it', async (t) => {
+t.test('exposures that waited in a snapshot are not learned after a rollback to it', async (t) => {
   const dir = newFolder()
   const modelManager = modelManagerIn(dir)
   teach(modelManager, 200, true)

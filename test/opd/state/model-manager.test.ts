@@ -107,7 +107,7 @@ t.test('48 hourly and 14 daily snapshots are kept', (t) => {
 })
 
 t.test(
-  'what waited at an end in order waits again, after a crash it teaches nothing',
+  'exposures that wait at an orderly end wait again; after a crash the model does not learn from them',
   async (t) => {
     const dir = newFolder()
     const later = (modelManager: ModelManager) => {
@@ -119,7 +119,7 @@ t.test(
     teach(first, 300, true)
     teach(first, 8, false)
     await first.close()
-    t.ok(later(modelManagerIn(dir)) < 0, 'taught as losses')
+    t.ok(later(modelManagerIn(dir)) < 0, 'learned as losses')
     t.equal(later(modelManagerIn(dir)), 0, 'nobody has said that the life before ended in order')
   },
 )

@@ -28,7 +28,7 @@ const refused: Record<string, string> = {
     'Host: a\r\nConnection: close\r\nExpect: the-best\r\n',
   ),
   'a tunnel': 'CONNECT a:443 HTTP/1.1\r\nHost: a\r\n\r\n',
-  'a chunk size that is none': chunked('Host: a\r\n').replace('2\r\n', 'ZZ\r\n'),
+  'a chunk size that is no number': chunked('Host: a\r\n').replace('2\r\n', 'ZZ\r\n'),
 }
 const served: Record<string, string> = {
   'a bid that closes': bid('{}', 'Connection: close\r\n'),

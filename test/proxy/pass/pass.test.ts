@@ -86,7 +86,7 @@ const faults: [string, Parameters<typeof rawSupplier>[0], object][] = [
     (socket) => socket.write('HTTP/2.0 200 OK\r\nContent-Length: 2\r\n\r\nok'),
     none,
   ],
-  ['a status that is none', (socket) => socket.write('HTTP/1.1 099 OK\r\n\r\n'), none],
+  ['a status below 100', (socket) => socket.write('HTTP/1.1 099 OK\r\n\r\n'), none],
   [
     'an upgrade that nobody asked for',
     (socket) => socket.write('HTTP/1.1 101 OK\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n'),

@@ -44,7 +44,7 @@ t.test('a WebSocket upgrade is carried both ways', async (t) => {
   t.match(text, /^HTTP\/1.1 101/)
 })
 
-t.test('an upgrade with a body is none, and ends nothing', async (t) => {
+t.test('an upgrade with a body is refused, and no other connection ends', async (t) => {
   const { proxy } = await passTo(
     t,
     await httpSupplier((_request, response) => response.end('plain')),

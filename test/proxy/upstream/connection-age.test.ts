@@ -82,8 +82,8 @@ for (const lane of ['fast', 'general'] as const)
         const connection = connections.acquire(false, performance.now())
         let status = 0
         connection.dispatch(new OutgoingRequest('/', ['Host', 'a']), '', {
-          head: ({ status: told }) => {
-            status = told
+          head: ({ status: received }) => {
+            status = received
           },
           data: () => true,
           end: () => setImmediate(resolve, status),

@@ -47,7 +47,7 @@ t.test('--config FILE and --config=FILE are one, without a file it is wrong usag
   t.equal(joined.code, 0, joined.stderr)
   t.ok(existsSync(join(cwd, 'here/b.db')))
   const apart = await runHere(['user', '--config', join(cwd, 'c.yaml'), 'add', 'ann'], stdin)
-  t.equal(apart.code, 1, 'ann stands in the same store')
+  t.equal(apart.code, 1, 'ann is in the same store')
   t.match(apart.stderr, /already/)
   t.equal((await command(['user', 'add', 'bob', '--config'], { cwd, stdin })).code, 64)
   t.notOk(existsSync(join(cwd, 'data')), 'no other store was made')
@@ -100,7 +100,7 @@ t.test('users added meanwhile see what is theirs', async (t) => {
     added.some(({ stdout }) => stdout.includes('passwords')),
     'nothing is echoed',
   )
-  t.equal((await add('ann', '--role', 'api')).code, 1, 'a name stands once')
+  t.equal((await add('ann', '--role', 'api')).code, 1, 'a second account of one name is refused')
 
   const seen = async (name: string) =>
     ((await (await as(name, 'ssp/')).json()) as { id: string }[]).map(({ id }) => id)

@@ -135,13 +135,13 @@ t.test('anchors, aliases and merge keys', (t) => {
 })
 
 t.test(
-  'a fault of the YAML is told with its place, and beside it all else that can be read',
+  'a fault of the YAML is reported with its place, beside all other faults that can be read',
   (t) => {
-    const told = (text: string) =>
+    const faultsOf = (text: string) =>
       loadConfig(file(text)).faults.map(({ path, line, found }) => `${line} ${path}: ${found}`)
     const twice = 'a key that is repeated'
     t.same(
-      told(
+      faultsOf(
         `location: a\nlocation: b\nproxy: {via: 5, via: maybe}\nsuppliers:\n${supplier}    id: b\n`,
       ),
       [
@@ -151,11 +151,11 @@ t.test(
         '3 proxy.via: "maybe"',
       ],
     )
-    t.same(told('location: !vault x\nproxy: {via: 5}\n'), [
+    t.same(faultsOf('location: !vault x\nproxy: {via: 5}\n'), [
       '1 location: Unresolved tag: !vault',
       '2 proxy.via: 5',
     ])
-    t.same(told('location: a\n---\nlocation: b\n'), ['2 : a second document'])
+    t.same(faultsOf('location: a\n---\nlocation: b\n'), ['2 : a second document'])
     const secret =
       'opd: {keys: [{id: 1, secret: hunter2: 3}]}\nadmin: hunter2: {auth: x, auth: y}\n  hunter2: `hunter2` hunter2\n x: "a" hunter2]\n}hunter2\n'
     t.notMatch(
@@ -163,7 +163,7 @@ t.test(
       'hunter2',
       'no part of a broken file is said',
     )
-    t.same(told('${A}: 1\n${A}: 2\n')[0], `2 \${A}: ${twice}`)
+    t.same(faultsOf('${A}: 1\n${A}: 2\n')[0], `2 \${A}: ${twice}`)
     t.match(loadConfig(file('location: *nobody\n')).faults, [
       { found: /nobody/, allowed: /anchors above/ },
     ])

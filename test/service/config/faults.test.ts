@@ -7,7 +7,7 @@ import { warningsOf } from '../../../service/config/warnings.ts'
 import { file, folder, supplier } from '../../support/config.ts'
 
 t.test(
-  'every fault is told at once, with its path, its line, what was found and what is allowed',
+  'all faults are reported together, each with its path, its line, what was found and what is allowed',
   (t) => {
     const { config, faults } = loadConfig(
       file(`proxy:

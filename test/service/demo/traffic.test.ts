@@ -71,7 +71,7 @@ t.test('notices are lost and doubled as asked, and close() drops what waits', as
   t.ok(received > 200 && received < 300, `${received} notices`)
 })
 
-t.test('the tally judges a lowered bid against the bid as it was', async (t) => {
+t.test('the tally compares a lowered bid with the original bid', async (t) => {
   const tally = createTally({ win: ({ price }) => (price > 1 ? { cleared: price } : null) })
   const bid = (price: number, was: number) => ({
     id: 'a',

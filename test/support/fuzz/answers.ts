@@ -56,7 +56,7 @@ export interface FuzzedAnswer {
 export function fuzzedAnswer(random: Random): FuzzedAnswer {
   const bytes = mutated(pick(random, templates), random, lines)
   const end = bytes.indexOf('\r\n\r\n')
-  // Cut behind the head, what is too much would meet the next request: no HTTP/1 client can tell them apart.
+  // Cut behind the head, what is too much would meet the next request: no HTTP/1 client can distinguish them.
   const cut = random() < 0.5 ? below(random, end < 0 ? bytes.length : end) : 0
   return { bytes, cut, closes: random() < 0.6 }
 }
