@@ -48,6 +48,9 @@ export class SupplierMetrics {
   readonly upstream = new DurationHistogram()
   readonly overhead = new DurationHistogram()
   replays = 0
+  /** Health checks of the endpoints, and those of them that failed. */
+  checks = 0
+  failedChecks = 0
 
   get total(): number {
     return this.requests.reduce((sum, count) => sum + count, 0)

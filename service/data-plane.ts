@@ -66,6 +66,7 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
   const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
   const spool = join(started.stateDir, 'bid-log')
   await restoreBids(spool, bidLog, log)
+  let onHealth = () => {}
   // Set when the proxy exists, which then takes the number of nodes from `models`.
   let onNodes = () => {}
   const models = await openModels({
@@ -119,6 +120,7 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
       sharesPort: place.count > 1,
       tracer: tracing,
       others: () => pool?.loads() ?? [],
+      onHealth: () => onHealth(),
     },
   })
   const { engine, proxy } = bidPath
@@ -153,7 +155,7 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
     const states = new Map<string, DirectoryState>()
     for (const [id, { datacenters, ...seats }] of suppliers)
       states.set(id, { ...seats, allotment: datacenters.get(started.location) })
-    return { states, holds, share: 1 / models.nodes }
+    return { states, holds, share: 1 / models.nodes, unhealthy: proxy.unhealthy() }
   }
   const applyLocation = () => {
     const state = location()
@@ -162,6 +164,7 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
   }
   directory.onChange(applyLocation)
   onNodes = applyLocation
+  onHealth = () => pool?.notifyAll('health', proxy.unhealthy())
   applyLocation()
   if (buses !== null && place.count > 1) {
     pool = openWorkers(place.count, {

@@ -21,7 +21,7 @@ export interface ModeFigures {
 
 interface EndpointFigures {
   url: string
-  state: 'up' | 'failing' | 'ejected'
+  state: 'up' | 'failing' | 'ejected' | 'unhealthy' | 'out'
   /** Consecutive failures up to the last request. */
   failures: number
 }
@@ -92,7 +92,7 @@ export function addedCounts<T extends object>(a: T, b: T): T {
   return sums as T
 }
 
-const worse = { up: 0, failing: 1, ejected: 2 } as const
+const worse = { up: 0, failing: 1, ejected: 2, unhealthy: 3, out: 4 } as const
 
 /** An endpoint has the worst state that any node sees. */
 function mergedEndpoints(a: EndpointFigures[], b: EndpointFigures[]): EndpointFigures[] {

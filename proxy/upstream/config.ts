@@ -186,29 +186,6 @@ const outliersSchema = z.strictObject({
 
 export type OutlierConfig = z.infer<typeof outliersSchema>
 
-/** What the keys of an upstream are, as a supplier of the configuration has them. */
-export const upstreamShape = {
-  endpoints: z
-    .array(z.union([endpointUrl, endpointObject]))
-    .max(64)
-    .default([])
-    .describe(
-      'Endpoints of the supplier, between which requests are balanced: a URL, or an object with a weight, a zone and a priority. Without one the integration serves standalone prices only.',
-    ),
-  headers: headersSchema
-    .prefault({})
-    .describe('Headers of the requests to the endpoints, beside those of the caller.'),
-  tls: tlsSchema
-    .optional()
-    .describe('TLS to the endpoints: whom bidweir trusts, and who it is to them.'),
-  outliers: outliersSchema
-    .prefault({})
-    .describe('When an endpoint that fails gets no requests, and for how long.'),
-  healthCheck: healthCheckSchema
-    .optional()
-    .describe('Requests that find out whether an endpoint works. Without the block there are none.'),
-}
-
 const statusRange = z.union([
   z.int().min(100).max(599),
   z.string().regex(/^[1-5]\d\d-[1-5]\d\d$/, 'a status, or a range such as 200-299'),
@@ -257,6 +234,29 @@ const healthCheckSchema = z.strictObject({
 })
 
 export type HealthCheckConfig = z.infer<typeof healthCheckSchema>
+
+/** What the keys of an upstream are, as a supplier of the configuration has them. */
+export const upstreamShape = {
+  endpoints: z
+    .array(z.union([endpointUrl, endpointObject]))
+    .max(64)
+    .default([])
+    .describe(
+      'Endpoints of the supplier, between which requests are balanced: a URL, or an object with a weight, a zone and a priority. Without one the integration serves standalone prices only.',
+    ),
+  headers: headersSchema
+    .prefault({})
+    .describe('Headers of the requests to the endpoints, beside those of the caller.'),
+  tls: tlsSchema
+    .optional()
+    .describe('TLS to the endpoints: whom bidweir trusts, and who it is to them.'),
+  outliers: outliersSchema
+    .prefault({})
+    .describe('When an endpoint that fails gets no requests, and for how long.'),
+  healthCheck: healthCheckSchema
+    .optional()
+    .describe('Requests that find out whether an endpoint works. Without the block there are none.'),
+}
 
 export const defaultOutliers = outliersSchema.parse({})
 

@@ -2,7 +2,7 @@
  * Active health checks of the endpoints of one supplier. A check takes the way of a bid request: the connections of the
  * endpoint, its TLS, the headers that the supplier sets. It passes no limit, and its response is thrown away.
  */
-import { type ResponseHead, type ResponseSink, type SendFailure } from '../types.ts'
+import type { ResponseHead, ResponseSink, SendFailure } from '../types.ts'
 import type { HeaderRules } from '../wire/header-rules.ts'
 import { OutgoingRequest } from '../wire/outgoing-heads.ts'
 import type { HealthCheckConfig } from './config.ts'
@@ -138,13 +138,20 @@ class EndpointCheck {
 const bytesText = (text: string) => Buffer.from(text).toString('latin1')
 
 export class HealthChecks {
-  readonly counts = { ok: 0, failed: 0 }
   private checks: EndpointCheck[] = []
   private configured = ''
+  private readonly counts: { checks: number; failedChecks: number }
   private readonly changed: (endpoint: Endpoint, fault: string | null) => void
 
-  /** @param changed called when an endpoint has failed its checks, and when it passes them again */
-  constructor(changed: (endpoint: Endpoint, fault: string | null) => void) {
+  /**
+   * @param counts increased with each check
+   * @param changed called when an endpoint has failed its checks, and when it passes them again
+   */
+  constructor(
+    counts: { checks: number; failedChecks: number },
+    changed: (endpoint: Endpoint, fault: string | null) => void,
+  ) {
+    this.counts = counts
     this.changed = changed
   }
 
@@ -167,7 +174,8 @@ export class HealthChecks {
     this.checks = endpoints.map((endpoint) => {
       const tally = new Tally(config, endpoint.unhealthy !== null)
       return new EndpointCheck(endpoint, config, rules, (result) => {
-        this.counts[result === null ? 'ok' : 'failed']++
+        this.counts.checks++
+        if (result !== null) this.counts.failedChecks++
         if (tally.turns(result === null)) this.changed(endpoint, result)
       })
     })

@@ -92,6 +92,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
       sharedTokens: peer.port<SharedTokens>('tokens'),
       sharesPort: true,
       tracer: tracing,
+      checksHealth: false,
     },
   })
   const { engine, proxy } = bidPath
@@ -132,6 +133,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
       return registry.getMetricsAsJSON()
     },
     location: bidPath.setLocation,
+    health: proxy.setUnhealthy,
     progress: follow,
     /** It fails only if the first process has ended. */
     control: oneAtATime(() => modelManager.execute(source).catch(() => undefined)),
