@@ -87,8 +87,20 @@ export interface Learner {
   chance(facts: BidFacts, price: number): number
 }
 
+export interface PastOutcome {
+  /** null: the bid lost. */
+  cleared: number | null
+  minToWin?: number | undefined
+  /** false: it competed at its own price. */
+  applied: boolean
+}
+
 /** A learner whose model other nodes share, and which operators freeze and roll back. */
 export interface NodeLearner extends Learner {
+  /** Trains with a bid that is pending on no node, such as one of a node without a network, and with its outcome. */
+  settlePast(features: Uint8Array, outcome: PastOutcome, now: number): void
+  /** A win of a bid that competed at its own price, because the exchange did not apply the lower one. */
+  winUnapplied(features: Uint8Array, cleared: number, now: number, minToWin?: number): void
   /** The newest settled bids of this node, at most `most` of them. */
   recentBids(filter: BidFilter, most: number): RecentBid[]
   /**

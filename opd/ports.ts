@@ -1,6 +1,6 @@
 /** The interfaces that the engine depends on. opd/state implements them, in memory or over Redis. */
 
-import type { Learner } from './learner.ts'
+import type { NodeLearner } from './learner-types.ts'
 import type { WrittenRecord } from './pricing/record.ts'
 import type { Mode } from './shared/arms.ts'
 import type { DecisionRecord } from './types.ts'
@@ -21,13 +21,18 @@ export interface SharedBidLog {
 }
 
 /** What a price and its notices need of a learner. */
-export type PricingLearner = Pick<Learner, 'decide' | 'expose' | 'win' | 'lose' | 'withdraw'>
+export type PricingLearner = Pick<
+  NodeLearner,
+  'decide' | 'expose' | 'win' | 'winUnapplied' | 'lose' | 'settlePast' | 'withdraw'
+>
 
 /** The learner of each mode, looked up for each decision. */
 export interface Learners {
   of(mode: Mode): PricingLearner
   /** Rises with each snapshot. Contexts contain it. */
   version(mode: Mode): number
+  /** Rises with each roll-back. */
+  epoch(mode: Mode): number
 }
 
 /** Observes each decision of a bid. Called on the hot path: it must only count. */
@@ -51,6 +56,8 @@ export interface WinEntry {
   ssp: string
   cleared: number
   late: boolean
+  /** The bid competed at its own price, because the exchange did not apply the lower one. Otherwise absent. */
+  applied?: boolean
 }
 
 export interface DecisionEntry {

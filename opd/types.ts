@@ -3,7 +3,7 @@ import type { AgentCall } from './agent/call.ts'
 import type { ContextKey, Integration } from './config.ts'
 import type { Body } from './json/scanner.ts'
 import type { WorkMemory } from './json/work-memory.ts'
-import type { Arm, Guard, Mode } from './shared/arms.ts'
+import type { Arm, Guard, Mode, Via } from './shared/arms.ts'
 import type { Rates } from './shared/rates.ts'
 import type { ResponseReason } from './shared/reasons.ts'
 
@@ -71,6 +71,7 @@ export interface DecisionRecord {
   bidId: string
   supplier: string
   mode: Mode
+  via: Via
   arm: Arm
   propensity: number
   inBa: string
@@ -117,6 +118,18 @@ export interface LookupResult {
 export interface WinMoney {
   cleared: number
   margin: number
+  /** false: the exchange did not apply the lower price, so nothing was taken off. Default: true. */
+  applied?: boolean
+}
+
+/** What a win notice says beside its price. */
+export interface WinDetails {
+  /** The lowest price that would have won, CPM in the bid's currency. */
+  minToWin?: number | undefined
+  /** false: the bid competed at its own price, because the exchange did not apply the lower one. Default: true. */
+  applied?: boolean
+  /** Milliseconds since the epoch, for a bid that is pending on no node: when it was won or lost. */
+  past?: number | undefined
 }
 
 /** The price engine, as proxy and admin use it. */
@@ -177,9 +190,9 @@ export interface Engine {
   /** Counts a win that the ledger recorded, its money (CPM in the bid's currency), or both. */
   recordWin(record: DecisionRecord, won: boolean, money: WinMoney | null): void
   /** Trains the model with a win that the ledger recorded. The caller ensures at most one call for each decision. */
-  learnWin(record: DecisionRecord, cleared: number, late: boolean, minToWin?: number): void
+  learnWin(record: DecisionRecord, cleared: number, late: boolean, details?: WinDetails): void
   /** Trains the model with a loss. `minToWin`: the lowest price that would have won, CPM in the bid's currency. */
-  learnLoss(record: DecisionRecord, minToWin: number | null): void
+  learnLoss(record: DecisionRecord, minToWin: number | null, past?: number): void
   /** Withdraws the exposure of a bid whose win must not train the model. */
   withdrawExposure(record: DecisionRecord): void
 }

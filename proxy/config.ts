@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import * as z from 'zod'
-import { isTlsPair } from '../opd/base/tls-pair.ts'
+import { is32Bytes } from '../opd/base/secret.ts'
+import { areCertificates, isTlsPair } from '../opd/base/tls-pair.ts'
 import { autoSize, duration, hostPort, size } from '../opd/base/units.ts'
 import { headerName, headerValue, upstreamShape, url } from './upstream/config.ts'
 
@@ -28,6 +29,26 @@ export const proxySchema = z.strictObject({
     .strictObject({
       cert: z.string().describe('Certificate chain, PEM.'),
       key: z.string().describe('Private key of the certificate, PEM.'),
+      clientCa: z
+        .string()
+        .refine(areCertificates, 'certificates, PEM')
+        .optional()
+        .describe(
+          'Authorities of the certificates of callers, PEM. `callers.subjects` of a supplier names who may send its bids.',
+        ),
+      clientAuth: z
+        .enum(['required', 'optional'])
+        .default('required')
+        .describe(
+          'With clientCa: whether a caller without a certificate is refused in the handshake. optional: it may send what needs none, such as /pass. A certificate that is not valid is refused in any case.',
+        ),
+      ticketKey: z
+        .string()
+        .refine(is32Bytes, '32 bytes in base64url, as `bidweir key new` prints them')
+        .optional()
+        .describe(
+          'Secret of session tickets, 32 bytes in base64url, so that a caller resumes its session at any of several nodes. Without it the processes of one node share a secret that they generate.',
+        ),
     })
     .refine(isTlsPair, { error: 'the private key of proxy.tls.cert, both in PEM', path: ['key'] })
     .optional()
@@ -133,6 +154,13 @@ export const routeSchema = z.strictObject({
         .record(headerName, headerValue)
         .default({})
         .describe('Headers and the values that a bid request must carry.'),
+      subjects: z
+        .array(z.string().min(1).max(512))
+        .max(1000)
+        .default([])
+        .describe(
+          'Certificates that may send bid requests, with proxy.tls.clientCa: a common name or alternative name (DNS, URI, mail), or attributes of the subject such as `O=Acme, OU=Bids`. Empty: any.',
+        ),
     })
     .prefault({})
     .describe('Who may send bid requests of this supplier. Others get 403.'),

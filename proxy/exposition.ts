@@ -13,7 +13,13 @@ import {
   registerRows,
   type Sample,
 } from '../opd/base/metrics.ts'
-import { bounds, type DurationHistogram, outcomes, type SupplierMetrics } from './metrics.ts'
+import {
+  bounds,
+  type DurationHistogram,
+  outcomes,
+  refusals,
+  type SupplierMetrics,
+} from './metrics.ts'
 import { type Gauges, nodeLoad, type ProcessLoad, type SupplierLoad } from './node-load.ts'
 import type { Supplier } from './supplier.ts'
 import type { TlsIdentity } from './wire/tls-identity.ts'
@@ -36,6 +42,8 @@ interface Scraped extends SupplierLoad {
   metrics: SupplierMetrics
   /** Of the certificates that its configuration names. */
   expiries: TlsIdentity['expiries']
+  /** Too few of its endpoints are available, so all are used. */
+  panicking: boolean
   /** It has all gauges. Others have those that differ from a supplier at rest: thousands would be most of a scrape. */
   isTop: boolean
 }
@@ -54,6 +62,11 @@ function* outcomeSamples(ssp: string, { requests }: SupplierMetrics): Generator<
   }
 }
 
+const refusedSamples = ({ id, metrics }: Scraped): Sample[] =>
+  refusals
+    .map((reason, at) => ({ value: metrics.refusals[at]!, labels: { ssp: id, reason } }))
+    .filter(({ value }) => value > 0)
+
 function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
   const { suppliers, others, decoder, closed } = state
   /** `requests` fills this list. Its row comes before all other rows that read it. */
@@ -62,10 +75,11 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
     const top = yield* busiest(suppliers.values(), ({ metrics }) => metrics.total)
     scraped = []
     for (const supplier of suppliers.values()) {
-      const { id, active, metrics, tls } = supplier
+      const { id, active, metrics, tls, endpoints } = supplier
       const { expiries } = tls
+      const { panicking } = endpoints
       const isTop = top.has(supplier)
-      scraped.push({ id, active, metrics, expiries, isTop, ...nodeLoad(supplier, others()) })
+      scraped.push({ id, active, metrics, expiries, panicking, isTop, ...nodeLoad(supplier, others()) })
       yield* outcomeSamples(id, metrics)
       yield null
     }
@@ -136,11 +150,35 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
       requests,
     ),
     counter(
+      'bidweir_refused_requests_total',
+      'Bid requests with the outcome refused, by reason: method (405), caller (403: address or header), certificate (403), body (413 or malformed); absent until the first one',
+      each(refusedSamples, ({ metrics }) => metrics.total > 0),
+    ),
+    counter(
       'bidweir_replays_total',
       'Requests sent once more on a new connection',
       perSupplier(
         ({ metrics }) => metrics.replays,
         ({ metrics }) => metrics.replays > 0,
+      ),
+    ),
+    counter(
+      'bidweir_health_checks_total',
+      'Health checks of endpoints, by result',
+      each(
+        ({ id, metrics: { checks, failedChecks } }) => [
+          { value: checks - failedChecks, labels: { ssp: id, result: 'ok' } },
+          { value: failedChecks, labels: { ssp: id, result: 'failed' } },
+        ],
+        ({ metrics }) => metrics.checks > 0,
+      ),
+    ),
+    gauge(
+      'bidweir_endpoints_panic',
+      '1 while too few endpoints of a supplier are available, so that health checks are ignored',
+      perSupplier(
+        () => 1,
+        ({ panicking }) => panicking,
       ),
     ),
     gauge(
@@ -194,7 +232,7 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
     ),
     gauge(
       'bidweir_endpoint_up',
-      '0 while an endpoint fails or is ejected',
+      '0 while an endpoint fails, is ejected, fails its health checks, or is out by an operator',
       perEndpoint(
         ({ state }) => (state === 'up' ? 1 : 0),
         ({ endpoints, isTop }) => isTop || endpoints.some(({ state }) => state !== 'up'),

@@ -14,6 +14,7 @@ import { LongResponses } from './exchange/long-responses.ts'
 import { RequestDecoder } from './exchange/request-decoder.ts'
 import { bindMetrics } from './exposition.ts'
 import { Listener } from './listen/listener.ts'
+import { TicketKeys } from './listen/ticket-keys.ts'
 import { heldBytesLimit } from './memory.ts'
 import type { SupplierMetrics } from './metrics.ts'
 import { type Gauges, loadsOf, type ProcessLoad } from './node-load.ts'
@@ -48,6 +49,8 @@ export function createProxy(
     checksHealth?: boolean
     /** An endpoint has failed its health checks, or passes them again. */
     onHealth?: () => void
+    /** Of TLS sessions of callers; those of another process of this node. */
+    tickets?: TicketKeys
   },
 ) {
   const {
@@ -61,6 +64,7 @@ export function createProxy(
     zone = null,
     checksHealth = true,
     onHealth = () => {},
+    tickets = new TicketKeys(null, Date.now()),
   } = deps
   const closed = new Map<string, number>()
   const onClosed = (reason: string) => closed.set(reason, (closed.get(reason) ?? 0) + 1)
@@ -122,6 +126,7 @@ export function createProxy(
   const listener = new Listener({
     config,
     sharesPort,
+    tickets,
     onClosed,
     onRequest: (request, response) => router.receive(request, response),
     beginFast: config.fastLane ? (...request) => router.beginFast(...request) : null,

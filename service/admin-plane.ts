@@ -260,6 +260,8 @@ export async function openAdminPlane(
     },
     /** The port of the agent listener; null: there is none. */
     listenForAgents: async () => (await agent?.listen())?.port ?? null,
+    /** The service can serve bid traffic now. */
+    ready: () => agent?.showReadiness(),
     /** Connections end with their next responses, while other nodes take over. */
     drain() {
       agent?.drain()

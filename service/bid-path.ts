@@ -51,7 +51,8 @@ interface BidPathParts {
   >
   proxy: Pick<
     Parameters<typeof createProxy>[2],
-    'registry' | 'sharedTokens' | 'sharesPort' | 'others' | 'tracer' | 'checksHealth' | 'onHealth'
+    | ('registry' | 'sharedTokens' | 'sharesPort' | 'others' | 'tracer' | 'tickets')
+    | ('checksHealth' | 'onHealth')
   >
 }
 

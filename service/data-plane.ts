@@ -12,6 +12,7 @@ import type { Slices } from '../opd/base/slices.ts'
 import { createBidLog } from '../opd/state/bid-log.ts'
 import { restoreBids, spoolBids } from '../opd/state/bid-spool.ts'
 import { createDecisionLog } from '../opd/state/decision-log.ts'
+import { TicketKeys } from '../proxy/listen/ticket-keys.ts'
 import { bidLogLimit } from '../proxy/memory.ts'
 import type { DirectoryState } from '../proxy/supplier.ts'
 import { type ConfigRef, createBidPath, type LocationState } from './bid-path.ts'
@@ -98,6 +99,7 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
   const duplicates = createDuplicateCounts(winStore, log)
   const keep = () => retentionMs(current.config)
   const retention = createRetention(winStore, { keep, now, log, first: firstRetention })
+  const tickets = new TicketKeys(null, Date.now())
   const bidPath = createBidPath({
     current,
     place,
@@ -119,6 +121,7 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
       sharedTokens: tokens,
       sharesPort: place.count > 1,
       tracer: tracing,
+      tickets,
       others: () => pool?.loads() ?? [],
       onHealth: () => onHealth(),
     },
@@ -178,6 +181,7 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
       location,
       stats: engine.stats,
       counters: proxy.counters,
+      tickets,
       keys: () => keysOf(current.config),
       shared: redis?.shared ?? null,
       addRows: rollup.add,

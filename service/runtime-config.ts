@@ -46,8 +46,10 @@ export function listedSuppliers(config: Config) {
 }
 
 /** Milliseconds that a bid is kept in Redis; 0: none is written. */
-export function sharedBidTtl({ opd, admin }: Config): number {
+export function sharedBidTtl({ opd, admin, agent }: Config): number {
   const { when, ttl } = opd.bidLog
-  const writes = when === 'always' || (when === 'bareOnly' && admin.impressions.auth !== 'context')
+  // Bids of agent calls have no context.
+  const comeBare = admin.impressions.auth !== 'context' || agent !== null
+  const writes = when === 'always' || (when === 'bareOnly' && comeBare)
   return writes ? ttl : 0
 }

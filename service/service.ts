@@ -109,6 +109,7 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
   const first =
     'embedded' in auth ? await firstUser(components.store, auth.embedded.adminPassword) : null
   ready = true
+  adminPlane.ready()
 
   const warnOfOldRates = () => {
     const made = ratesAge(current.config, Date.now())

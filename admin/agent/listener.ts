@@ -51,6 +51,8 @@ const slice = 2
 const wayBack = 0.5
 /** Milliseconds between two looks at how late the event loop is. */
 const lagInterval = 2
+/** Milliseconds between two looks whether the node is ready. */
+const readyInterval = 100
 /** Milliseconds. */
 const lastCalls = 1000
 const probeTimeout = 5000
@@ -88,8 +90,10 @@ export class AgentListener {
   private readonly server
   private readonly injector
   private readonly lagTimer
+  private readonly readyTimer
   private lastTick = performance.now()
   private sliced = 0
+  private shown: 'SERVING' | 'NOT_SERVING' = 'NOT_SERVING'
   private draining = false
 
   constructor(deps: AgentDeps) {
@@ -125,6 +129,7 @@ export class AgentListener {
     this.lagTimer = setInterval(() => {
       this.lastTick = performance.now()
     }, lagInterval).unref()
+    this.readyTimer = setInterval(() => this.showReadiness(), readyInterval).unref()
   }
 
   async listen(): Promise<AddressInfo> {
@@ -135,20 +140,21 @@ export class AgentListener {
       this.server.once('error', reject)
       this.server.listen({ port, host }, resolve)
     })
-    this.setServing(true)
+    this.showReadiness()
     return this.server.address() as AddressInfo
   }
 
   /** Connections end with GOAWAY, and calls in flight have `lastCalls` to finish. Other nodes take over. */
   drain(): void {
     this.draining = true
-    this.setServing(false)
+    this.showReadiness()
     this.injector.drain(lastCalls)
   }
 
   async close(): Promise<void> {
     this.draining = true
     clearInterval(this.lagTimer)
+    clearInterval(this.readyTimer)
     const closed = new Promise<void>((resolve) => this.server.close(() => resolve()))
     const shutDown = new Promise<void>((resolve) => this.grpc.tryShutdown(() => resolve()))
     await atMost(1000, Promise.all([closed, shutDown]))
@@ -156,44 +162,58 @@ export class AgentListener {
     for (const socket of this.sockets) socket.destroy()
   }
 
-  private setServing(serving: boolean): void {
-    const state = serving ? 'SERVING' : 'NOT_SERVING'
+  private get isReady(): boolean {
+    return !this.draining && this.deps.ready()
+  }
+
+  /** `grpc.health.v1.Health` tells the clients that watch of each change. */
+  showReadiness(): void {
+    const state = this.isReady ? 'SERVING' : 'NOT_SERVING'
+    if (state === this.shown) return
+    this.shown = state
     this.health.setStatus('', state)
     for (const name of agentServices) this.health.setStatus(name, state)
   }
 
   private probe(request: IncomingMessage, response: ServerResponse): void {
-    const ready = !this.draining && this.deps.ready()
-    const known: Record<string, number> = { '/heartbeat': 200, '/healthcheck': ready ? 200 : 503 }
+    const known: Record<string, number> = {
+      '/heartbeat': 200,
+      '/healthcheck': this.isReady ? 200 : 503,
+    }
     response.writeHead(known[request.url ?? ''] ?? 404, { connection: 'close' }).end()
   }
 
   /** Milliseconds by which the event loop is late: calls wait in the kernel meanwhile. */
   private get lag(): number {
-    return performance.now() - this.lastTick - lagInterval
+    return Math.max(0, performance.now() - this.lastTick - lagInterval)
   }
 
   private async answer(call: UnaryCall, reply: sendUnaryData<Buffer>): Promise<void> {
     const { metrics } = this.deps
     const began = performance.now()
-    const read = readAgentCall(call.request)
-    if (typeof read === 'string') {
-      metrics.refused('', read)
-      if (read === 'malformed')
-        reply({ code: status.INVALID_ARGUMENT, details: 'not an RTBRequest' })
-      else reply(null, writeAgentAnswer('', [], null))
-      return metrics.answered(performance.now() - began)
-    }
-    let bytes: Buffer
+    const bytes = await this.answerTo(call, began)
+    if (bytes === null) reply({ code: status.INVALID_ARGUMENT, details: 'not an RTBRequest' })
+    else reply(null, bytes)
+    metrics.answered(performance.now() - began)
+  }
+
+  /** null: the bytes are no RTBRequest. */
+  private async answerTo(call: UnaryCall, began: number): Promise<Buffer | null> {
+    const { metrics } = this.deps
+    let id = ''
     try {
-      bytes = await this.price(read, began + this.timeOf(read, call))
+      const read = readAgentCall(call.request)
+      if (typeof read === 'string') {
+        metrics.refused('', read)
+        return read === 'malformed' ? null : writeAgentAnswer('', [], null)
+      }
+      id = read.id
+      return await this.price(read, began + this.timeOf(read, call))
     } catch {
       // The engine logged and counted the fault. The bids keep their prices.
       metrics.refused('', 'internal')
-      bytes = writeAgentAnswer(read.id, [], null)
+      return writeAgentAnswer(id, [], null)
     }
-    reply(null, bytes)
-    metrics.answered(performance.now() - began)
   }
 
   /** Milliseconds for this call: of the configuration, of the exchange's tmax, and of the caller's deadline. */

@@ -95,7 +95,7 @@ const integrationSchema = z
     endpoints: z.array(
       z.strictObject({
         url: z.string(),
-        state: z.enum(['up', 'failing', 'ejected']),
+        state: z.enum(['up', 'failing', 'ejected', 'unhealthy', 'out']),
         failures: count.describe('Consecutive failures up to the last request'),
       }),
     ),

@@ -64,6 +64,14 @@ export class ImpressionCounters {
     this.domains = new TopNames(() => most().domains)
   }
 
+  /** Wins of bids that an agent call had lowered, by supplier: where the exchange applied the lower price, and where not. */
+  readonly mutations = new Map<string, { applied: number; refused: number }>()
+
+  countMutation(ssp: string, applied: boolean): void {
+    const counts = getOrAdd(this.mutations, ssp, () => ({ applied: 0, refused: 0 }))
+    counts[applied ? 'applied' : 'refused']++
+  }
+
   /** Loss notices. Keys: ssp, status. */
   readonly losses = new Map<string, number>()
 

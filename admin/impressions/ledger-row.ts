@@ -57,17 +57,45 @@ function exceeds(cleared: string, outBa: string, share: Decimal | null): boolean
 }
 
 /**
- * Whether a notice is refused for its cleared price: it is 0, which no exchange charges, or so far above out_ba that it
- * has another unit. `outBa` null: the bid is not known.
+ * Whether a notice is refused for its cleared price: it is 0, which no exchange charges, or so far above the price sent that
+ * it has another unit. The exchange may not have applied the price of an agent call, so there the bid's own price counts.
+ * `record` null: the bid is not known.
  */
 export function isImplausible(
   cleared: string,
-  outBa: string | null,
+  record: Pick<DecisionRecord, 'via' | 'inBa' | 'outBa'> | null,
   integration: Integration | null,
 ): boolean {
   if (decimal(cleared)?.digits === 0n) return true
+  if (record === null) return false
   const { maxOver } = integration?.clearing ?? clearingDefaults
-  return outBa !== null && exceeds(cleared, outBa, decimal(String(maxOver)))
+  const sent = record.via === 'agent' ? String(ownPrice(record, integration)) : record.outBa
+  return exceeds(cleared, sent, decimal(String(maxOver)))
+}
+
+/** The price of the bid before the client fee. */
+function ownPrice({ inBa }: Pick<DecisionRecord, 'inBa'>, integration: Integration | null): number {
+  const opd = integration?.opd
+  const fee = opd == null || opd === 'invalid' ? 0 : opd.clientFee
+  return Number(inBa) / (1 - fee)
+}
+
+/** Of the price: platforms round. */
+const rounding = 0.005
+
+/**
+ * Whether the exchange applied the lower price that an agent call was answered with; null: there was none. It may refuse a
+ * mutation: then the bid competes at its own price, and clears at it in a first-price auction.
+ */
+function isApplied(
+  cleared: string,
+  record: DecisionRecord,
+  integration: Integration | null,
+): boolean | null {
+  const [paid, own, sent] = [Number(cleared), ownPrice(record, integration), Number(record.outBa)]
+  if (record.via !== 'agent' || !(sent < own)) return null
+  const fromOwn = Math.abs(paid - own)
+  return !(fromOwn <= own * rounding && fromOwn < Math.abs(paid - sent))
 }
 
 function blank(notice: Notice, at: number) {
@@ -78,6 +106,7 @@ function blank(notice: Notice, at: number) {
     supplier: null,
     mode: null,
     arm: null,
+    via: null,
     publisher: null,
     domain: null,
     seat: null,
@@ -89,6 +118,7 @@ function blank(notice: Notice, at: number) {
     margin: null,
     late: 0,
     over: 0,
+    applied: null,
     decided_at: null,
     at: Math.floor(at),
   }
@@ -98,6 +128,7 @@ const decided = (record: DecisionRecord) => ({
   supplier: record.supplier,
   mode: record.mode,
   arm: record.arm,
+  via: record.via,
   publisher: orNull(record.publisher),
   domain: orNull(record.domain),
   seat: orNull(record.seat ?? ''),
@@ -149,6 +180,7 @@ export function attributedRow(notice: Notice, of: Attribution, at: number): Ledg
   const opd = integration?.opd
   const paidByDemandPrice = opd != null && opd !== 'invalid' && opd.priceDsp
   const priceDsp = notice.priceDsp ?? record.priceDsp ?? null
+  const applied = isApplied(notice.price, record, integration)
   const revenue = paidByDemandPrice ? (priceDsp ?? record.inBa) : record.inBa
   return {
     ...blank(notice, at),
@@ -157,9 +189,11 @@ export function attributedRow(notice: Notice, of: Attribution, at: number): Ledg
     status: 'attributed',
     by: of.by,
     price_dsp: priceDsp,
-    margin: money ? difference(revenue, notice.price) : null,
+    // OPD earned nothing with a price that was not applied.
+    margin: !money ? null : applied === false ? '0' : difference(revenue, notice.price),
     late: of.late ? 1 : 0,
-    over: exceeds(notice.price, record.outBa, overShare) ? 1 : 0,
+    over: applied !== false && exceeds(notice.price, record.outBa, overShare) ? 1 : 0,
+    applied: applied === null ? null : Number(applied),
     reason: of.reason,
   }
 }

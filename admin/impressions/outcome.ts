@@ -1,10 +1,11 @@
 /** What follows the row of a notice, as the journal of outcomes keeps it until it has followed. */
 import * as z from 'zod'
-import { arms, modes } from '../../opd/shared/arms.ts'
+import { arms, modes, vias } from '../../opd/shared/arms.ts'
 import type { DecisionRecord } from '../../opd/types.ts'
 import type { LedgerRow } from '../store/tables.ts'
 
 const mode = z.enum(modes)
+const via = z.enum(vias)
 const arm = z.enum(arms)
 
 /** Base64; empty: the bid does not train the model. */
@@ -52,6 +53,7 @@ export const featuresText = ({ teaches, features }: DecisionRecord) =>
 
 /** What the effects of a notice need of its decision. */
 const unknownDecision = {
+  via: 'proxy' as const,
   bidId: '',
   propensity: 1,
   inBa: '0',
@@ -78,6 +80,7 @@ export function decisionOf(row: LedgerRow, featuresOfBid: string): DecisionRecor
     supplier: row.supplier,
     mode: modeOfRow.data,
     arm: armOfRow.data,
+    via: via.catch('proxy').parse(row.via),
     inBa: row.in_ba ?? '0',
     outBa: row.out_ba ?? '0',
     currency: row.currency ?? '',

@@ -86,6 +86,9 @@ const plainPrices = (integration: Integration | null): ClearingConfig => ({
   encoding: 'plain',
 })
 
+/** Whether a notice must have the context of the bid: in margin mode, unless the bid has none because an agent call priced it. */
+const needsContext = ({ mode, via }: DecisionRecord) => mode === 'margin' && via !== 'agent'
+
 /** Limits on the ledger rows that unauthenticated notices may write. */
 const anonymousRows = 1000
 const anonymousRowsPerSecond = 10
@@ -149,9 +152,8 @@ export class Notices {
     const cleared = clearedPrice(notice, plainPrices(integration), record.currency, rate)
     if ('detail' in cleared) return refuse('no_rate')
     const priced = { ...notice, price: cleared.price }
-    if (isImplausible(priced.price, record.outBa, integration)) return refuse('implausible_price')
-    if (record.mode === 'margin' && !unreadableContexts.has(context))
-      return refuse('svc_opd_required')
+    if (isImplausible(priced.price, record, integration)) return refuse('implausible_price')
+    if (needsContext(record) && !unreadableContexts.has(context)) return refuse('svc_opd_required')
     // the row has the bid id of the row that it replaces, whichever reading of it has the decision
     const stored = { ...priced, bidId: win.bid_id }
     const isNew = await this.recordWin(stored, lookup, record, 'bid_log', caller, win.at, true)
@@ -207,11 +209,11 @@ export class Notices {
     caller: Caller | null,
   ): Promise<NoticeResult> {
     const { ledger, now, contextTtl } = this.deps
-    const { supplier, mode } = record
+    const { supplier } = record
     const { late, context } = lookup
     const at = now()
     const earliest = at - contextTtl()
-    const marginWithoutContext = mode === 'margin' && by === 'bid_log'
+    const marginWithoutContext = needsContext(record) && by === 'bid_log'
     if (marginWithoutContext && !unreadableContexts.has(context)) {
       const only = { status: 'attributed' as const, supplier }
       return (await isReported(ledger, notice, earliest, only))
@@ -219,7 +221,7 @@ export class Notices {
         : this.reject(notice, record, 'svc_opd_required')
     }
     const integration = this.deps.integration(supplier)
-    if (isImplausible(notice.price, record.outBa, integration))
+    if (isImplausible(notice.price, record, integration))
       return this.reject(notice, record, 'implausible_price')
     if (!(await this.recordWin(notice, lookup, record, by, caller, at)))
       return this.duplicate(notice, { ...record, by })
@@ -246,7 +248,7 @@ export class Notices {
     // an earlier notice may have been unattributed: its row is replaced by this one
     const since = Math.max(at - contextTtl(), Math.min(record.at, at) - clockSlack)
     const same: SameWin = { since, supplier }
-    const marginWithoutContext = record.mode === 'margin' && by === 'bid_log'
+    const marginWithoutContext = needsContext(record) && by === 'bid_log'
     const trains = by === 'context' || (caller !== null && !marginWithoutContext)
     const outcome: NoticeOutcome = {
       status: 'attributed',
@@ -295,14 +297,18 @@ export class Notices {
     const { training, money } = eventsOf(this.deps.integration(record.supplier))
     const isTraining = training === row.event
     const { margin, cleared } = row
-    const paid = margin === null ? null : { cleared: Number(cleared), margin: Number(margin) }
+    const applied = row.applied === null || Number(row.applied) === 1
+    const paid =
+      margin === null ? null : { cleared: Number(cleared), margin: Number(margin), applied }
     engine.recordWin(record, isTraining, paid)
     if (money === row.event) counters.countImpression(record)
     counters.countWin(record, row, engine.rate(record.currency))
     if (!isTraining) return
+    if (row.applied !== null) counters.countMutation(record.supplier, applied)
     const least = outcome.least === undefined ? undefined : Number(outcome.least)
     const isLate = Number(row.late) === 1
-    if (outcome.trains) engine.learnWin(record, Number(cleared), isLate, least)
+    if (outcome.trains)
+      engine.learnWin(record, Number(cleared), isLate, { minToWin: least, applied })
     else engine.withdrawExposure(record)
   }
 
@@ -326,10 +332,11 @@ export class Notices {
 
   private duplicate(notice: Notice, labels: NoticeLabels & Partial<DecisionRecord>): NoticeResult {
     this.count(notice, 'duplicate', labels)
-    const { supplier, mode = '', publisher = '', domain = '', seat = '', by = null } = labels
+    const { supplier, mode = '', via = '', by = null } = labels
+    const { publisher = '', domain = '', seat = '' } = labels
     const at = this.deps.now()
     const { event } = notice
-    this.deps.onDuplicate({ supplier, event, mode, publisher, domain, seat, at })
+    this.deps.onDuplicate({ supplier, event, mode, via, publisher, domain, seat, at })
     return { status: 'duplicate', by }
   }
 }

@@ -60,6 +60,16 @@ export function noticeMetrics(counters: ImpressionCounters): MetricRow[] {
           labels: labelled(['ssp', 'status'], key),
         })),
     ),
+    counter(
+      'bidweir_agent_wins_total',
+      'Wins of bids that an agent call had lowered: whether the exchange applied the lower price',
+      function* () {
+        for (const [ssp, { applied, refused }] of counters.mutations) {
+          yield { value: applied, labels: { ssp, applied: 'true' } }
+          yield { value: refused, labels: { ssp, applied: 'false' } }
+        }
+      },
+    ),
     counter('bidweir_impressions_unavailable_total', 'Notices answered 503, to be sent again', () =>
       one(counters.unavailable),
     ),

@@ -28,6 +28,10 @@ const columns = {
   voided: count.describe('Wins that an operator has removed from all sums'),
   late: count,
   over: count,
+  lowered: count.describe('Wins of bids whose price an agent call had lowered'),
+  unapplied: count.describe(
+    'Of `lowered`, those that the exchange did not apply: the bid won at its own price',
+  ),
   no_rate: z
     .record(z.string(), z.strictObject({ ...sums, wins: count }))
     .describe(
@@ -105,6 +109,8 @@ export const reports: Readonly<Record<string, Report>> = {
       'voided',
       'late',
       'over',
+      'lowered',
+      'unapplied',
       'out_ba',
       'cleared',
       'difference',

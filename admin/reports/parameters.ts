@@ -1,6 +1,7 @@
 /** The parameters of a report (CONTRACT 11). */
 import type { FastifyRequest } from 'fastify'
 import * as z from 'zod'
+import { vias } from '../../opd/shared/arms.ts'
 import { queryOf } from '../http/call.ts'
 import { malformed } from '../http/problem.ts'
 import { day } from '../store/hour.ts'
@@ -77,12 +78,18 @@ export const querySchema = z.strictObject({
   // as the ledger has it
   domain: z.string().toLowerCase().optional().describe('Only this domain'),
   seat: z.string().optional().describe('Only this seat; empty: only bids whose seat is not known'),
+  via: z
+    .enum(vias, { error: `must be one of ${vias.join(', ')}` })
+    .optional()
+    .describe(
+      'Only bids that were priced in bid responses (proxy), by standalone calls, or by agent calls',
+    ),
   from: time.describe(
     'Start of the range: a date, a time (in `tz` unless it has a zone), or milliseconds since 1970; by default a day before `to`',
   ),
   to: time.describe('End of the range, exclusive; by default now'),
   by: grouping.describe(
-    'The grouping of the rows: one or two of supplier (or ssp), seat, publisher, domain, hour, day, separated by a comma',
+    'The grouping of the rows: one or two of supplier (or ssp), seat, publisher, domain, via, hour, day, separated by a comma',
   ),
   tz: z
     .string()

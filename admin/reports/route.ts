@@ -47,7 +47,7 @@ export function reporting(deps: ReportsDeps): FastifyPluginAsync {
     path: `/api/svc/reports/${name}`,
     id: `${name}Report`,
     tag: 'reports',
-    summary: `${summary}, by one or two of supplier, seat, publisher, domain, hour and day`,
+    summary: `${summary}, by one or two of supplier, seat, publisher, domain, via, hour and day`,
     role: 'viewer',
     query: querySchema,
     answers: {

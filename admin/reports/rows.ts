@@ -105,6 +105,8 @@ const noCounts = {
   voided: 0,
   late: 0,
   over: 0,
+  lowered: 0,
+  unapplied: 0,
 }
 
 interface GroupSums {
@@ -146,6 +148,8 @@ function addWins(sums: GroupSums, row: WinRow, rules: ReportRules): void {
   if (n > 0) {
     sums.counts.late += Number(row.late)
     sums.counts.over += Number(row.over_count)
+    sums.counts.lowered += Number(row.lowered)
+    sums.counts.unapplied += Number(row.unapplied)
   }
   addMoney(sums.totals, row.currency ?? '', n, row)
   if (totals === null || rate === null) return

@@ -8,7 +8,7 @@ import { staleHours } from '../store/stale-hours.ts'
 import { storable, type Tables } from '../store/tables.ts'
 import { dayOf, textOf } from './zone.ts'
 
-export const groups = ['ssp', 'seat', 'publisher', 'domain', 'hour', 'day'] as const
+export const groups = ['ssp', 'seat', 'publisher', 'domain', 'via', 'hour', 'day'] as const
 export type Group = (typeof groups)[number]
 
 /** A database connection for reading. */
@@ -29,6 +29,7 @@ export interface Scope {
   publisher?: string | undefined
   domain?: string | undefined
   seat?: string | undefined
+  via?: string | undefined
   /** The time zone of days; UTC if absent. */
   tz?: string | undefined
 }
@@ -73,12 +74,13 @@ export function shownKeys({ by, then, tz = 'UTC' }: Scope, key: string): [string
 export const needsSeats = ({ by, then, seat }: Scope): boolean =>
   by === 'seat' || then === 'seat' || seat !== undefined
 
-export function inScope({ suppliers, all, publisher, domain, seat }: Scope) {
+export function inScope({ suppliers, all, publisher, domain, seat, via }: Scope) {
   const among = suppliers.map((id) => sql.lit(id))
   const conditions = [
     all ? sql`1 = 1` : among.length === 0 ? sql`1 = 0` : sql`supplier in (${sql.join(among)})`,
     ...(publisher === undefined ? [] : [sql`publisher = ${storable(publisher)}`]),
     ...(domain === undefined ? [] : [sql`domain = ${storable(domain)}`]),
+    ...(via === undefined ? [] : [sql`coalesce(via, '') = ${via}`]),
     ...(seat === undefined ? [] : [sql`coalesce(seat, '') = ${storable(seat)}`]),
   ]
   return sql<boolean>`${sql.join(conditions, sql` and `)}`

@@ -17,14 +17,14 @@ interface HourTable {
 const decided: HourTable = {
   all: 'decided',
   seats: 'decided_seats',
-  names: ['hour', 'supplier', 'mode', 'arm', 'publisher', 'domain'],
+  names: ['hour', 'supplier', 'mode', 'arm', 'via', 'publisher', 'domain'],
   sums: ['bids'],
 }
 const hours: HourTable = {
   all: 'ledger_hours',
   seats: 'ledger_hour_seats',
   names: hourKey,
-  sums: ['n', 'bids', 'priced', 'late', 'over_count', 'margins', 'squares'],
+  sums: ['n', 'bids', 'priced', 'late', 'over_count', 'lowered', 'unapplied', 'margins', 'squares'],
   texts: ['cleared', 'out_ba', 'margin'],
 }
 
@@ -74,6 +74,8 @@ function ledgerWins(source: Source, scope: Scope) {
       sql<number>`count(margin)`.as('priced'),
       sql<number>`sum(late)`.as('late'),
       sql<number>`sum(${sql.ref('over')})`.as('over_count'),
+      sql<number>`count(applied)`.as('lowered'),
+      sql<number>`count(case when applied = 0 then 1 end)`.as('unapplied'),
       money(source.postgres, 'cleared').as('cleared'),
       money(source.postgres, 'out_ba').as('out'),
       money(source.postgres, 'margin').as('margin'),
@@ -139,6 +141,8 @@ function hourWins(source: Source, scope: Scope, stale: readonly number[]) {
       total('priced').as('priced'),
       total('late').as('late'),
       total('over_count').as('over_count'),
+      total('lowered').as('lowered'),
+      total('unapplied').as('unapplied'),
       exact('cleared').as('cleared'),
       exact('out_ba').as('out'),
       exact('margin').as('margin'),

@@ -1,4 +1,4 @@
-/** Decided bids, counted by hour, supplier, mode, arm, publisher, domain and seat until they are handed on as rows. */
+/** Decided bids, counted by hour, supplier, mode, arm, via, publisher, domain and seat until they are handed on as rows. */
 
 import type { DecisionObserver } from '../../opd/ports.ts'
 import { summable } from '../../opd/pricing/stats.ts'
@@ -13,7 +13,7 @@ interface DecidedRows extends DecisionObserver {
 
 export type SeatRow = WithSeat<DecidedRow>
 
-/** The rows of recent bids with these names; they differ in mode or arm. */
+/** The rows of recent bids with these names; they differ in mode, arm or via. */
 interface NamedRows {
   supplier: string
   publisher: string
@@ -43,6 +43,7 @@ const rowOf = (record: DecisionRecord): SeatRow => ({
   supplier: record.supplier,
   mode: record.mode,
   arm: record.arm,
+  via: record.via,
   publisher: storable(record.publisher),
   domain: storable(record.domain),
   seat: storable(record.seat ?? ''),
@@ -91,9 +92,9 @@ export function createDecidedRows(add: (row: SeatRow) => void): DecidedRows {
         drain()
         begin = hourOf(record.at)
       }
-      const { mode, arm } = record
+      const { mode, arm, via } = record
       const rows = rowsOf(record)
-      let row = rows.find((each) => each.arm === arm && each.mode === mode)
+      let row = rows.find((each) => each.arm === arm && each.via === via && each.mode === mode)
       if (row === undefined) {
         row = rowOf(record)
         rows.push(row)

@@ -16,6 +16,7 @@ export const hourKey = [
   'status',
   'mode',
   'arm',
+  'via',
   'publisher',
   'domain',
   'currency',
@@ -40,7 +41,7 @@ const plausible = sql`case when abs(margin) between 1e-9 and 1e9 then cast(margi
 export const margins = sql<number>`coalesce(sum(${plausible}), 0)`
 export const squares = sql<number>`coalesce(sum(${plausible} * ${plausible}), 0)`
 
-/** Rows of one statement, 20 columns each. */
+/** Rows of one statement, 23 columns each. */
 const sliceRows = 100
 
 const sums = [
@@ -49,6 +50,8 @@ const sums = [
   'priced',
   'late',
   'over_count',
+  'lowered',
+  'unapplied',
   'cleared',
   'out_ba',
   'margin',
@@ -67,6 +70,7 @@ const groups = {
   status: 16,
   mode: 16,
   arm: 16,
+  via: 16,
   publisher: 96,
   domain: 96,
   currency: 16,
@@ -105,6 +109,7 @@ async function sumIntoTempTable(
   await sql`create temp table hour_sums as with present as (
       select ${event} as event, ${sql.join(named)}, count(*) as n, count(distinct decision) as bids,
         count(margin) as priced, sum(late) as late, sum(${sql.ref('over')}) as over_count,
+        count(applied) as lowered, count(case when applied = 0 then 1 end) as unapplied,
         ${money(postgres, 'cleared')} as cleared, ${money(postgres, 'out_ba')} as out_ba,
         ${money(postgres, 'margin')} as margin, ${margins} as margins, ${squares} as squares
       from ${sql.table(ledgerTable(postgres))}

@@ -297,14 +297,14 @@ export class Outcomes {
     const { rows } = await sql<
       LedgerRow & {
         batch: string
-        applied: number
+        has_followed: number
         kind: Outcome['kind']
         body: string
         of: string
         on: string
         told: number
       }
-    >`select l.*, o.batch, o.applied, o.kind, o.body, o.decision as "of", o.event as "on", o.at as told
+    >`select l.*, o.batch, o.applied as has_followed, o.kind, o.body, o.decision as "of", o.event as "on", o.at as told
       from outcomes as o left join ${ledger} as l on l.decision = o.decision and l.event = o.event
       where o.node = ${this.node} and o.batch in (
         select batch from outcomes where node = ${this.node} and batch not in ${known}
@@ -314,7 +314,7 @@ export class Outcomes {
     // the models are closed next
     if (this.closed) return
     const found = new Map<string, { outcomes: Outcome[]; applied: boolean }>()
-    for (const { batch, applied, kind, body, of, on, told, ...row } of rows) {
+    for (const { batch, has_followed, kind, body, of, on, told, ...row } of rows) {
       // a commit that is answered meanwhile is not in doubt
       if (this.inFlight.has(batch) || this.batches.has(batch)) continue
       const outcomes = found.get(batch)?.outcomes ?? []
@@ -327,7 +327,7 @@ export class Outcomes {
         row: isJoined ? row : null,
         at: Number(told),
       })
-      found.set(batch, { outcomes, applied: Number(applied) === 1 })
+      found.set(batch, { outcomes, applied: Number(has_followed) === 1 })
     }
     for (const [batch, { outcomes, applied }] of found) {
       if (!applied) {

@@ -136,12 +136,12 @@ export function createRollup(store: Store, log: Log): Rollup {
     drain: decidedRows.drain,
     what: 'decided bids',
     maxRows: 20_000,
-    // Rows have 10 columns: building the statements takes 2 ms of the event loop.
+    // Rows have 11 columns: building the statements takes 2 ms of the event loop.
     sliceRows: 75,
     log,
     ...seatSums(store, {
       tables: { all: 'decided', seats: 'decided_seats' },
-      key: ['hour', 'supplier', 'mode', 'arm', 'publisher', 'domain'],
+      key: ['hour', 'supplier', 'mode', 'arm', 'via', 'publisher', 'domain'],
       sums: ['bids', 'in_sum', 'out_sum'],
     }),
   })
@@ -161,6 +161,7 @@ export interface DuplicateNotice {
   supplier: string
   event: string
   mode: string
+  via: string
   publisher: string
   domain: string
   seat: string
@@ -178,6 +179,7 @@ const duplicateRow = (notice: DuplicateNotice): WithSeat<HourRow> => ({
   status: 'duplicate',
   mode: notice.mode,
   arm: '',
+  via: notice.via,
   publisher: storable(notice.publisher),
   domain: storable(notice.domain),
   seat: storable(notice.seat),
@@ -187,6 +189,8 @@ const duplicateRow = (notice: DuplicateNotice): WithSeat<HourRow> => ({
   priced: 0,
   late: 0,
   over_count: 0,
+  lowered: 0,
+  unapplied: 0,
   cleared: '0',
   out_ba: '0',
   margin: '0',
@@ -198,7 +202,7 @@ export function createDuplicateCounts(store: Store, log: Log): DuplicateCounts {
   const { add, flush, close } = createBufferedCounts<WithSeat<HourRow>>({
     what: 'duplicate notices',
     maxRows: 5000,
-    // 20 columns each
+    // 23 columns each
     sliceRows: 50,
     log,
     ...seatSums(store, {

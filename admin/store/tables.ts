@@ -173,6 +173,8 @@ export interface LedgerRow {
   supplier: string | null
   mode: string | null
   arm: string | null
+  /** How the bid came to be priced: `proxy`, `standalone` or `agent`. */
+  via: string | null
   publisher: string | null
   domain: string | null
   seat: string | null
@@ -188,6 +190,8 @@ export interface LedgerRow {
   margin: string | null
   late: Flag
   over: Flag
+  /** Whether the exchange applied the lower price of an agent call; null: there was none. */
+  applied: Flag | null
   reason: string | null
   decided_at: number | null
   at: number
@@ -203,6 +207,7 @@ export interface DecidedRow {
   supplier: string
   mode: string
   arm: string
+  via: string
   publisher: string
   domain: string
   bids: number
@@ -235,6 +240,7 @@ export interface HourRow {
   status: string
   mode: string
   arm: string
+  via: string
   publisher: string
   domain: string
   currency: string
@@ -243,6 +249,9 @@ export interface HourRow {
   priced: number
   late: number
   over_count: number
+  /** Wins of bids that an agent call had lowered, and those of them whose lower price was not applied. */
+  lowered: number
+  unapplied: number
   cleared: string
   out_ba: string
   margin: string

@@ -18,7 +18,13 @@ const { uniform, below } = source(11)
 function factsOf(names: number): BidFacts {
   const publisher = `p${Math.floor(uniform() ** 2 * names)}`
   return {
-    ...{ supplier: `s${below(20)}`, mode: 'revenue', publisher, domain: `${publisher}.example` },
+    ...{
+      supplier: `s${below(20)}`,
+      via: 'proxy',
+      mode: 'revenue',
+      publisher,
+      domain: `${publisher}.example`,
+    },
     ...{ inBa: Math.exp(uniform() * 2), floor: 0.2, placement: `${publisher}-${below(5)}` },
     ...{ country: 'US', device: 'phone', format: 'banner', size: '300x250', dsp: `d${below(30)}` },
   }
@@ -116,7 +122,8 @@ function events({ quick }: Run): Block[] {
   const count = quick ? 20_000 : 200_000
   const record = {
     ...{ id: 'bf_SYc-nqWIAAAAB', bidId: '6f1c3f8e-7a0b-4e64-9d0e-1f8d0f6f6f6f', supplier: 'acme' },
-    ...{ mode: 'revenue' as const, arm: 'treated' as const, propensity: 0.9751, inBa: '2.315' },
+    ...{ mode: 'revenue' as const, via: 'proxy' as const, arm: 'treated' as const },
+    ...{ propensity: 0.9751, inBa: '2.315' },
     ...{ outBa: '2.051422', currency: 'USD', at: start, modelVersion: 1234, publisher: 'pub-4711' },
     ...{ domain: 'news.example', teaches: true, features: new Uint8Array(51), floor: 0.5 },
     ...{ winIn: 0.41725, winOut: 0.40161 },

@@ -19,6 +19,7 @@ const record: DecisionRecord = {
   bidId: '5f1c7a2e-8a0b-4d53-9d2c-0a7cbb1e5f11',
   supplier: 'acme',
   mode: 'revenue',
+  via: 'proxy',
   arm: 'treated',
   propensity: 0.97,
   inBa: '2.15',

@@ -77,7 +77,7 @@ export function* priceAgentBids(
       yield null
       continue
     }
-    const { priceText } = price(eligibility.bid)
+    const { priceText } = price(eligibility.bid, 'agent')
     // Rounding to the nearest double keeps the order: the double is never above that of in_ba, nor below that of the floor.
     const rounded = priceText === null ? bid.price! : Number(priceText)
     yield rounded < bid.price! ? { bid, price: rounded } : null

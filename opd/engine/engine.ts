@@ -239,7 +239,8 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       if (price === null || onBid === undefined || opd === null || opd === 'invalid') return null
       const { rates, base } = config
       const bids = priceAgentBids(call, { opd, rates, base, price, onBid })
-      const modelVersion = `${opd.mode}-${deps.learners.version(opd.mode)}`
+      const { learners } = deps
+      const modelVersion = `${opd.mode}-${learners.epoch(opd.mode)}-${learners.version(opd.mode)}`
       return { bids: reported(bids, 'agent', supplier), modelVersion }
     },
     rate,

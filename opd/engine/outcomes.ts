@@ -4,7 +4,7 @@ import type { DayReductions } from '../pricing/day-reductions.ts'
 import type { EngineStats } from '../pricing/stats.ts'
 import { armRules } from '../shared/arms.ts'
 import type { FaultPlace, ReportFault } from '../shared/fault-log.ts'
-import type { DecisionRecord, Engine, WinMoney } from '../types.ts'
+import type { DecisionRecord, Engine, WinDetails, WinMoney } from '../types.ts'
 
 interface OutcomeDeps {
   learners: Learners
@@ -39,7 +39,7 @@ export function createOutcomes(deps: OutcomeDeps): Outcomes {
     if (won) counters.won(arm)
     if (money === null) return
     counters.paid(arm, money.cleared / perBase, money.margin / perBase)
-    if (armRules[arm].priced)
+    if (armRules[arm].priced && money.applied !== false)
       reductions.add(supplier, now(), (Number(record.inBa) - Number(record.outBa)) / perBase)
   }
 
@@ -53,25 +53,40 @@ export function createOutcomes(deps: OutcomeDeps): Outcomes {
     record: DecisionRecord,
     cleared: number,
     late: boolean,
-    minToWin?: number,
+    { minToWin, applied = true, past }: WinDetails = {},
   ): void {
     const { id, supplier: ssp, features } = record
     const perBase = rate(record.currency)
     if (!armRules[record.arm].money) return
     // Without a rate, the decision log has the amounts of this bid in the bid's currency.
-    const win = { time: now(), id, ssp, cleared: cleared / (perBase ?? 1), late }
-    guarded('decision_log', record, () => deps.sink?.won(win))
+    const win = { time: past ?? now(), id, ssp, cleared: cleared / (perBase ?? 1), late }
+    guarded('decision_log', record, () => deps.sink?.won(applied ? win : { ...win, applied }))
     if (perBase === null) return
     const least = minToWin === undefined ? undefined : minToWin / perBase
+    const paid = cleared / perBase
     // The learner handles a price above out_ba: it counts as a win without a saving.
-    train(record, (learner) => learner.win(features, cleared / perBase, now(), least))
+    train(record, (learner) => {
+      if (past !== undefined)
+        learner.settlePast(features, { cleared: paid, minToWin: least, applied }, past)
+      else if (applied) learner.win(features, paid, now(), least)
+      else learner.winUnapplied(features, paid, now(), least)
+    })
   }
 
-  function learnLoss(record: DecisionRecord, minToWin: number | null): void {
+  function learnLoss(record: DecisionRecord, minToWin: number | null, past?: number): void {
     const perBase = rate(record.currency)
     if (!armRules[record.arm].money || perBase === null) return
     const least = minToWin === null ? null : minToWin / perBase
-    train(record, (learner) => learner.lose(record.features, least, now()))
+    const { features } = record
+    train(record, (learner) => {
+      if (past !== undefined)
+        learner.settlePast(
+          features,
+          { cleared: null, minToWin: least ?? undefined, applied: true },
+          past,
+        )
+      else learner.lose(features, least, now())
+    })
   }
 
   function withdrawExposure(record: DecisionRecord): void {

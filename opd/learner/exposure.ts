@@ -130,6 +130,13 @@ export function writeExposure(decision: OwnDecision, sent: number, now: number):
   bytes[moneyAt + 11] = Math.round(0xff * decision.weight)
 }
 
+/** The features of the same bid, as if it had been sent at its own price. */
+export function atOwnPrice(features: Uint8Array): Uint8Array {
+  const bytes = features.slice()
+  bytes.copyWithin(moneyAt + 4, moneyAt, moneyAt + 4)
+  return bytes
+}
+
 export const writeTicket = (bytes: Uint8Array, ticket: number): void => writeWord(bytes, 1, ticket)
 
 /** When the bid was sent, from its features, which begin at `from`. */

@@ -7,6 +7,7 @@ import type {
   Decision,
   LearnerOptions,
   NodeLearner,
+  PastOutcome,
   Policy,
   RecentBid,
 } from '../learner-types.ts'
@@ -87,6 +88,14 @@ export class OnlineLearner implements NodeLearner {
 
   withdraw(features: Uint8Array, now: number): void {
     this.trainer.withdraw(features, now)
+  }
+
+  settlePast(features: Uint8Array, outcome: PastOutcome, now: number): void {
+    this.trainer.settlePast(features, outcome, now)
+  }
+
+  winUnapplied(features: Uint8Array, cleared: number, now: number, minToWin?: number): void {
+    this.trainer.winUnapplied(features, cleared, now, minToWin)
   }
 
   advance(now: number): void {

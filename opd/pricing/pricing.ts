@@ -12,7 +12,7 @@ import type {
   PricingLearner,
   SharedBidLog,
 } from '../ports.ts'
-import { type Arm, armRules } from '../shared/arms.ts'
+import { type Arm, armRules, type Via } from '../shared/arms.ts'
 import type { ReportFault } from '../shared/fault-log.ts'
 import type { EligibleBid, PriceBid, PricedBid } from '../shared/reasons.ts'
 import type { DecisionRecord } from '../types.ts'
@@ -176,7 +176,7 @@ export function createPricing(
     }
   }
 
-  function priceBid(bid: EligibleBid): PricedBid {
+  function priceBid(bid: EligibleBid, via: Via): PricedBid {
     const at = now()
     const money = amounts(bid.priceText, bid.price, bid.floor, bid.floorText, keptShare)
     const fixed = fixedArm(bid, money, at)
@@ -201,6 +201,7 @@ export function createPricing(
       bidId: bid.bidId,
       supplier,
       mode,
+      via,
       arm: choice.arm,
       propensity: choice.propensity,
       inBa: money.inText,
@@ -234,9 +235,9 @@ export function createPricing(
     stats.priced(arm, counts ? inBa / bid.rate! : 0, counts ? out / bid.rate! : 0)
   }
 
-  return (bid) => {
+  return (bid, via = 'proxy') => {
     try {
-      return priceBid(bid)
+      return priceBid(bid, via)
     } catch (error) {
       // After any other error, the bid keeps its price, and its macros are expanded.
       stats.learnerErrors++

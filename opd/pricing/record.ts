@@ -5,11 +5,12 @@
  *   flags  at  model  propensity  winIn winOut  theta floor lambda guard  in  out  currency  supplier  publisher  domain  price_dsp  seat  features
  *   1      6   4      8           2     2       4     4     4      1      1+n 1+n  1+n       1+n       1+n        1+n     1+n        1+n   the rest
  *
- * A flag says that theta, floor, lambda and guard are present. An empty price_dsp or seat is absent.
+ * A flag says that theta, floor, lambda and guard are present. The two highest bits of the model version are `via`. An empty
+ * price_dsp or seat is absent.
  */
 
 import { plain } from '../base/decimal.ts'
-import { type Arm, armAt, arms, guards, type Mode } from '../shared/arms.ts'
+import { type Arm, armAt, arms, guards, type Mode, viaAt, vias } from '../shared/arms.ts'
 import type { DecisionRecord } from '../types.ts'
 import { maxDomainBytes, maxPublisherBytes, maxSeatBytes } from './pseudonyms.ts'
 
@@ -24,6 +25,8 @@ const threePrices = { length: 27, digits: 17 }
 const longestCurrency = 16
 const unknownChance = 0xffff
 const explains = 0x10
+/** The model version is below this. */
+const versions = 2 ** 30
 const fixedBytes = 23
 const explaining = ['theta', 'floor', 'lambda'] as const
 /** The guard is stored as its index plus 1; 0: none. */
@@ -133,7 +136,7 @@ export function writeRecord(
   const low = record.at % 2 ** 32
   into.writeUInt16BE((record.at - low) / 2 ** 32, at)
   into.writeUInt32BE(low, at + 2)
-  into.writeUInt32BE(record.modelVersion % 2 ** 32, at + 6)
+  into.writeUInt32BE((record.modelVersion % versions) + viaAt[record.via] * versions, at + 6)
   into.writeDoubleBE(record.propensity, at + 10)
   into.writeUInt16BE(chance(record.winIn), at + 18)
   into.writeUInt16BE(chance(record.winOut), at + 20)
@@ -190,6 +193,7 @@ export function readRecord(
     texts.push(from.toString('utf8', at + 1, at + 1 + length))
     at += 1 + length
   }
+  const version = from.readUInt32BE(start + 7)
   const winIn = from.readUInt16BE(start + 19)
   const winOut = from.readUInt16BE(start + 21)
   return {
@@ -203,7 +207,8 @@ export function readRecord(
     outBa: plain(texts[1]!),
     currency: texts[2]!,
     at: from.readUInt16BE(start + 1) * 2 ** 32 + from.readUInt32BE(start + 3),
-    modelVersion: from.readUInt32BE(start + 7),
+    modelVersion: version % versions,
+    via: vias[Math.floor(version / versions)] ?? 'proxy',
     publisher: texts[4]!,
     domain: texts[5]!,
     teaches: (flags & 0x80) !== 0,

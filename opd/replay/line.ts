@@ -105,7 +105,8 @@ export function parseLine(text: string): LogLine {
   const { time, id } = fields as { time: number; id: string }
   if (!isTime(time)) return bad('time is not sound')
   if (!isName(id)) return bad('id is not sound')
-  if (fields['won'] !== true) return { kind: 'withdrawn', time, id }
+  // Of a win at the bid's own price, which the exchange did not lower, nothing follows for the price that was logged.
+  if (fields['won'] !== true || fields['applied'] === false) return { kind: 'withdrawn', time, id }
   // Numbers as text are accepted, as in the ledger.
   const cleared =
     typeof fields['cleared'] === 'string' ? Number(fields['cleared']) : fields['cleared']

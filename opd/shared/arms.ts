@@ -28,6 +28,11 @@ export const isAlarm = (guard: Guard) => guard !== 'none' && guard !== 'start'
 export const modes = ['revenue', 'margin'] as const
 export type Mode = (typeof modes)[number]
 
+/** How a bid came to be priced: in a bid response, by a standalone call, or by an agent call. Contexts contain the index: append only. */
+export const vias = ['proxy', 'standalone', 'agent'] as const
+export type Via = (typeof vias)[number]
+export const viaAt: Readonly<Record<Via, number>> = { proxy: 0, standalone: 1, agent: 2 }
+
 /**
  * `money`: wins count in sums of money. `asks`: the learner makes a decision. `priced`: the price of this decision is sent.
  */

@@ -1,5 +1,7 @@
 /** The interface between the rewriter (bytes, eligibility) and pricing (fees, arms, learner, contexts). */
 
+import type { Via } from './arms.ts'
+
 /** Why a bid was left unmodified; counted by bid (CONTRACT 4.3). */
 export const bidReasons = [
   'no_macro',
@@ -90,5 +92,5 @@ export interface PricedBid {
   mode: string
 }
 
-/** Prices one bid of the integration at hand. Never throws. */
-export type PriceBid = (bid: EligibleBid) => PricedBid
+/** Prices one bid of the integration at hand, in a bid response unless `via` says otherwise. Never throws. */
+export type PriceBid = (bid: EligibleBid, via?: Via) => PricedBid

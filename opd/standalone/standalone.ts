@@ -50,7 +50,7 @@ function* priceBids(
 ): Generator<StandaloneEntry> {
   for (const bid of call.bids) {
     const eligible = eligibleBidOf(bid, call, rules)
-    const { priceText, context } = price(eligible)
+    const { priceText, context } = price(eligible, 'standalone')
     yield { id: eligible.bidId, price: priceText ?? eligible.priceText, context }
   }
 }

@@ -7,6 +7,7 @@ import type {
   BidFilter,
   Decision,
   NodeLearner,
+  PastOutcome,
   Policy,
   RecentBid,
 } from '../learner-types.ts'
@@ -118,6 +119,14 @@ export class ManagedLearner implements PricingLearner {
 
   withdraw(features: Uint8Array, now: number): void {
     this.train(features, now, (own) => this.inner.withdraw(own, now))
+  }
+
+  settlePast(features: Uint8Array, outcome: PastOutcome, now: number): void {
+    this.train(features, now, (own) => this.inner.settlePast(own, outcome, now))
+  }
+
+  winUnapplied(features: Uint8Array, cleared: number, now: number, minToWin?: number): void {
+    this.train(features, now, (own) => this.inner.winUnapplied(own, cleared, now, minToWin))
   }
 
   /** Calls `update` with the features as the model made them, now or when the model is no longer frozen. */

@@ -146,6 +146,7 @@ export function createModelManager(options: ModelManagerOptions) {
   return {
     of: (mode: Mode) => models.of(mode).learner,
     version: (mode: Mode) => models.of(mode).version,
+    epoch: (mode: Mode) => models.of(mode).epoch,
     /** Seconds since the last snapshot of a mode was written or restored; without one, since the start. */
     age: (mode: Mode) => (now() - (models.of(mode).at ?? started)) / 1000,
     /** Counts of snapshots that were refused, and of writes that failed. */

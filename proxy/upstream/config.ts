@@ -1,9 +1,8 @@
 /** The keys of a supplier that say how its endpoints are reached, chosen and watched. */
 import * as z from 'zod'
-import { isTlsPair } from '../../opd/base/tls-pair.ts'
+import { areCertificates, isTlsPair } from '../../opd/base/tls-pair.ts'
 import { duration } from '../../opd/base/units.ts'
 import { mayBeSet } from '../wire/headers.ts'
-import { certificatesOf } from '../wire/tls-identity.ts'
 
 export const url = (schemes: string[]) =>
   z.string().refine(
@@ -96,27 +95,18 @@ const pinText = z
   .string()
   .regex(/^sha256\/\/[A-Za-z0-9+/]{43}=$/, 'sha256// and the SHA-256 of the public key in Base64')
 
-/** Whether a text in PEM has certificates, all of which can be read. */
-function hasCertificates(pem: string): boolean {
-  try {
-    return certificatesOf(pem).length > 0
-  } catch {
-    return false
-  }
-}
-
 const tlsSchema = z
   .strictObject({
     ca: z
       .string()
-      .refine(hasCertificates, 'certificates in PEM')
+      .refine(areCertificates, 'certificates in PEM')
       .optional()
       .describe(
         'Authorities that certificates of the endpoints are verified with, PEM. Default: those of Node.js.',
       ),
     cert: z
       .string()
-      .refine(hasCertificates, 'certificates in PEM')
+      .refine(areCertificates, 'certificates in PEM')
       .optional()
       .describe('Client certificate and its chain, PEM.'),
     key: z.string().optional().describe('Private key of the client certificate, PEM.'),

@@ -8,6 +8,7 @@ import {
   type PeerCertificate,
   type SecureContext,
 } from 'node:tls'
+import { certificatesOf } from '../../opd/base/tls-pair.ts'
 
 export interface TlsSettings {
   /** Authorities in PEM; undefined: those of Node.js. */
@@ -20,16 +21,6 @@ export interface TlsSettings {
   minVersion: 'TLSv1.2' | 'TLSv1.3'
   /** Hashes of public keys, `sha256//…`, of which the certificate must have one; empty: any. */
   pin: readonly string[]
-}
-
-const endOfCertificate = '-----END CERTIFICATE-----'
-
-/** The certificates of a text in PEM; it throws if one of them is malformed. */
-export function certificatesOf(pem: string): X509Certificate[] {
-  return pem
-    .split(endOfCertificate)
-    .slice(0, -1)
-    .map((part) => new X509Certificate(part + endOfCertificate))
 }
 
 /** The hash of the public key, as `curl --pinnedpubkey` takes it. */

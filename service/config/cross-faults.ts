@@ -24,6 +24,22 @@ function repeatedIds(rows: unknown, path: string[]): CrossFault[] {
   return faults
 }
 
+/** Suppliers whose `callers.subjects` nobody can meet. */
+function uncertifiedCallers(rows: unknown, clientCa: unknown): CrossFault[] {
+  if (!Array.isArray(rows) || clientCa != null) return []
+  return rows.flatMap((row, index): CrossFault[] => {
+    const subjects = (row as { callers?: { subjects?: unknown } } | null)?.callers?.subjects
+    if (!Array.isArray(subjects) || subjects.length === 0) return []
+    return [
+      {
+        path: ['suppliers', index, 'callers', 'subjects'],
+        found: 'subjects without proxy.tls.clientCa',
+        allowed: 'none, or proxy.tls.clientCa: the authorities that sign certificates of callers',
+      },
+    ]
+  })
+}
+
 const anyHost = new Set(['', '0.0.0.0', '[::]'])
 
 /** A host and its port; null: not an address, which the schema reports, or the system chooses the port. */
@@ -107,6 +123,7 @@ export function crossFaults(root: unknown, external: ReadonlyMap<string, string>
       found: 'nothing',
       allowed: 'at least one key where Redis or PostgreSQL is configured: the nodes share it',
     })
+  faults.push(...uncertifiedCallers(at('suppliers'), at('proxy', 'tls', 'clientCa')))
   const role = at('node', 'role')
   if ((role === 'serve' || role === 'train') && !hasRedis)
     faults.push({

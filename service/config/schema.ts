@@ -1,6 +1,7 @@
 /** The schema of the configuration file, composed of the schemas of each layer. */
 import * as z from 'zod'
 import { adminSchema, agentSchema, noticesSchema, storeSchema } from '../../admin/config.ts'
+import { is32Bytes } from '../../opd/base/secret.ts'
 import { duration } from '../../opd/base/units.ts'
 import { clearingSchema, opdSchema } from '../../opd/config.ts'
 import { decisionLogSchema } from '../../opd/state/decision-log.ts'
@@ -9,10 +10,7 @@ import { eventsSchema } from '../events/config.ts'
 
 const base64url32 = z
   .string()
-  .refine(
-    (text) => /^[A-Za-z0-9_-]{43}=?$/.test(text) && Buffer.from(text, 'base64url').length === 32,
-    '32 bytes in base64url, as `bidweir key new` prints them',
-  )
+  .refine(is32Bytes, '32 bytes in base64url, as `bidweir key new` prints them')
 
 export const contextTtl = duration('48h')
 

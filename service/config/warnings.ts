@@ -49,7 +49,8 @@ export function warningsOf(config: Config): string[] {
       return opd === undefined
         ? [`suppliers ${id}: neither endpoints nor opd: nothing can be asked of it`]
         : []
-    const anyone = callers.cidrs.length === 0 && Object.keys(callers.headers).length === 0
+    const { cidrs, headers, subjects } = callers
+    const anyone = cidrs.length === 0 && Object.keys(headers).length === 0 && subjects.length === 0
     return isPublic && anyone
       ? [`suppliers ${id}: callers is empty and proxy.listen is not loopback: anyone may send bids`]
       : []

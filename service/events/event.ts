@@ -3,6 +3,7 @@ import * as z from 'zod'
 import { lossOutcome } from '../../admin/impressions/outcome.ts'
 import type { Outcome } from '../../admin/store/outcomes.ts'
 import { type LedgerRow, storable } from '../../admin/store/tables.ts'
+import { vias } from '../../opd/shared/arms.ts'
 import type { DecisionRecord } from '../../opd/types.ts'
 
 const text = z.string()
@@ -31,6 +32,7 @@ const decisionEvent = z
     ssp: text,
     mode: text,
     arm: text,
+    via: z.enum(vias).describe('How the bid came to be priced'),
     propensity: z.number().describe('Probability of the arm'),
     publisher: textOrNull,
     domain: textOrNull,
@@ -59,6 +61,7 @@ const winEvent = z
       .describe('Setting of the supplier: which event is a win, and which is money'),
     mode: textOrNull,
     arm: textOrNull,
+    via: textOrNull.describe('proxy, standalone or agent'),
     by: textOrNull.describe('context or bid_log'),
     publisher: textOrNull,
     domain: textOrNull,
@@ -70,6 +73,12 @@ const winEvent = z
     margin: money.nullable().describe('null: the event counts no money'),
     late: z.boolean(),
     over: z.boolean(),
+    applied: z
+      .boolean()
+      .nullable()
+      .describe(
+        'Whether the exchange applied the lower price of an agent call; null: there was none',
+      ),
   })
   .describe('A win notice that was attributed, or a win that was voided afterwards')
 
@@ -105,6 +114,7 @@ export const decisionEventOf = (record: DecisionRecord): StreamEvent => ({
   ssp: record.supplier,
   mode: record.mode,
   arm: record.arm,
+  via: record.via,
   propensity: record.propensity,
   publisher: orNull(record.publisher),
   domain: orNull(record.domain),
@@ -135,6 +145,7 @@ function winEventOf(row: LedgerRow, notices: Notices): StreamEvent | null {
     notices,
     mode: row.mode,
     arm: row.arm,
+    via: row.via,
     by: row.by,
     publisher: row.publisher,
     domain: row.domain,
@@ -146,6 +157,7 @@ function winEventOf(row: LedgerRow, notices: Notices): StreamEvent | null {
     margin: row.margin,
     late: Number(row.late) === 1,
     over: Number(row.over) === 1,
+    applied: row.applied === null ? null : Number(row.applied) === 1,
   }
 }
 

@@ -12,20 +12,22 @@ interface Pair {
 
 export interface Authority {
   cert: string
-  /** `days` -1: it has expired. */
-  issue(name: string, days?: number): Pair
+  /** `days` -1: it has expired. `subject`, `alternatives`: in place of those of the name, as openssl writes them. */
+  issue(name: string, days?: number, names?: { subject?: string; alternatives?: string }): Pair
 }
 
 const newKey = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
 
+const alternativeOf = (name: string) => `${isIP(name) === 0 ? 'DNS' : 'IP'}:${name}`
+
 /** null where openssl is absent. */
-export function authority(name: string): Authority | null {
+export function authority(ca: string): Authority | null {
   const folder = mkdtempSync(join(tmpdir(), 'bidweir-ca-'))
   const inFolder = (file: string) => join(folder, file)
   const openssl = (...args: string[]) => execFileSync('openssl', args, { stdio: 'pipe' })
   try {
     openssl(
-      ...['req', '-x509', ...newKey, '-days', '10', '-subj', `/CN=${name}`],
+      ...['req', '-x509', ...newKey, '-days', '10', '-subj', `/CN=${ca}`],
       ...['-keyout', inFolder('ca.key'), '-out', inFolder('ca.pem')],
       ...['-addext', 'basicConstraints=critical,CA:TRUE'],
     )
@@ -35,13 +37,13 @@ export function authority(name: string): Authority | null {
   let issued = 0
   return {
     cert: readFileSync(inFolder('ca.pem'), 'utf8'),
-    issue(subject, days = 1) {
+    issue(name, days = 1, { subject = `/CN=${name}`, alternatives = alternativeOf(name) } = {}) {
       const [key, request, cert, extensions] = ['key', 'csr', 'pem', 'ext'].map((end) =>
         inFolder(`${issued}.${end}`),
       ) as [string, string, string, string]
       issued++
-      openssl('req', ...newKey, '-subj', `/CN=${subject}`, '-keyout', key, '-out', request)
-      writeFileSync(extensions, `subjectAltName=${isIP(subject) === 0 ? 'DNS' : 'IP'}:${subject}\n`)
+      openssl('req', ...newKey, '-subj', subject, '-keyout', key, '-out', request)
+      writeFileSync(extensions, `subjectAltName=${alternatives}\n`)
       openssl(
         ...['x509', '-req', '-in', request, '-out', cert, '-days', String(days)],
         ...['-CA', inFolder('ca.pem'), '-CAkey', inFolder('ca.key'), '-CAcreateserial'],

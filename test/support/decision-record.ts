@@ -6,6 +6,7 @@ export const decided = (over: Partial<DecisionRecord> = {}): DecisionRecord => (
   bidId: 'b',
   supplier: 'acme',
   mode: 'revenue',
+  via: 'proxy',
   arm: 'treated',
   propensity: 1,
   inBa: '2',

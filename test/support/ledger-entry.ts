@@ -12,6 +12,7 @@ export const entry = (decision: string, over: Partial<LedgerRow> = {}): LedgerRo
   supplier: 'acme',
   mode: 'revenue',
   arm: 'treated',
+  via: 'proxy',
   publisher: 'p',
   domain: 'd',
   seat: null,
@@ -23,13 +24,17 @@ export const entry = (decision: string, over: Partial<LedgerRow> = {}): LedgerRo
   margin: '0.25',
   late: 0,
   over: 0,
+  applied: null,
   reason: null,
   decided_at: 1,
   at: Date.now(),
   ...over,
 })
 
-const nothing = { by: null, supplier: null, mode: null, arm: null, publisher: null, domain: null }
+const nothing = {
+  ...{ by: null, supplier: null, mode: null, arm: null, via: null },
+  ...{ publisher: null, domain: null },
+}
 const noMoney = { in_ba: null, out_ba: null, currency: null, margin: null, decided_at: null }
 
 /** A win that nobody could place. */

@@ -32,6 +32,8 @@ class Sum implements NodeLearner {
   win(_features: Uint8Array, amount: number) {
     this.value += amount
   }
+  winUnapplied() {}
+  settlePast() {}
   lose() {}
   withdraw() {}
   refitJob = () => null

@@ -8,9 +8,9 @@ import type { PricingLearner } from '../../opd/ports.ts'
 import type { EligibleBid } from '../../opd/shared/reasons.ts'
 
 interface Lesson {
-  kind: 'win' | 'loss' | 'withdraw'
+  kind: 'win' | 'unapplied' | 'past' | 'loss' | 'withdraw'
   features: string
-  cleared?: number
+  cleared?: number | null
   minToWin?: number | null
 }
 
@@ -44,6 +44,12 @@ export function fixedLearner(factor: number, arm: Decision['arm'] = 'treated'): 
     win: (features, cleared, _now, minToWin) => {
       const least = minToWin === undefined ? {} : { minToWin }
       learner.lessons.push({ kind: 'win', features: text(features), cleared, ...least })
+    },
+    winUnapplied: (features, cleared) => {
+      learner.lessons.push({ kind: 'unapplied', features: text(features), cleared })
+    },
+    settlePast: (features, { cleared }) => {
+      learner.lessons.push({ kind: 'past', features: text(features), cleared })
     },
     lose: (features, minToWin) => {
       learner.lessons.push({ kind: 'loss', features: text(features), minToWin })

@@ -64,11 +64,11 @@ const ledger = (postgres: boolean) => {
   return [
     `create table ${table} (
       decision text not null, event text not null, bid_id text not null, status text not null,
-      "by" text, supplier text, mode text, arm text, publisher text, domain text, seat text,
+      "by" text, supplier text, mode text, arm text, via text, publisher text, domain text, seat text,
       in_ba ${money(postgres)}, out_ba ${money(postgres)}, cleared ${money(postgres)} not null,
       price_dsp ${money(postgres)}, currency text, margin ${money(postgres)},
-      late integer not null, "over" integer not null, reason text, decided_at bigint,
-      at bigint not null, notice text${postgres ? ', day integer not null' : ''},
+      late integer not null, "over" integer not null, applied integer, reason text,
+      decided_at bigint, at bigint not null, notice text${postgres ? ', day integer not null' : ''},
       constraint ledger_key primary key (decision, event${day}))
       ${postgres ? 'partition by range (day)' : ''}`,
     `create index ledger_bid on ${table} (bid_id, event, at)`,
@@ -89,7 +89,8 @@ const ledger = (postgres: boolean) => {
 /** The sums of the ledger in one hour. */
 const hourSums = (postgres: boolean) => `
     n bigint not null, bids bigint not null, priced bigint not null, late bigint not null,
-    over_count bigint not null, cleared ${money(postgres)} not null,
+    over_count bigint not null, lowered bigint not null, unapplied bigint not null,
+    cleared ${money(postgres)} not null,
     out_ba ${money(postgres)} not null, margin ${money(postgres)} not null,
     margins double precision not null, squares double precision not null`
 
@@ -97,27 +98,27 @@ const hourSums = (postgres: boolean) => `
 const sums = (postgres: boolean) => [
   `create table decided (
     hour bigint not null, supplier text not null, mode text not null, arm text not null,
-    publisher text not null, domain text not null, bids bigint not null,
+    via text not null, publisher text not null, domain text not null, bids bigint not null,
     in_sum double precision not null, out_sum double precision not null,
-    constraint decided_key primary key (hour, supplier, mode, arm, publisher, domain))`,
+    constraint decided_key primary key (hour, supplier, mode, arm, via, publisher, domain))`,
   `create table decided_seats (
     hour bigint not null, supplier text not null, mode text not null, arm text not null,
-    publisher text not null, domain text not null, seat text not null, bids bigint not null,
+    via text not null, publisher text not null, domain text not null, seat text not null, bids bigint not null,
     in_sum double precision not null, out_sum double precision not null,
     constraint decided_seats_key primary key (
-      hour, supplier, mode, arm, publisher, domain, seat))`,
+      hour, supplier, mode, arm, via, publisher, domain, seat))`,
   `create table ledger_hours (
     hour bigint not null, supplier text not null, event text not null, status text not null,
-    mode text not null, arm text not null, publisher text not null, domain text not null,
+    mode text not null, arm text not null, via text not null, publisher text not null, domain text not null,
     currency text not null, ${hourSums(postgres)},
     constraint ledger_hours_key primary key (
-      hour, supplier, event, status, mode, arm, publisher, domain, currency))`,
+      hour, supplier, event, status, mode, arm, via, publisher, domain, currency))`,
   `create table ledger_hour_seats (
     hour bigint not null, supplier text not null, event text not null, status text not null,
-    mode text not null, arm text not null, publisher text not null, domain text not null,
+    mode text not null, arm text not null, via text not null, publisher text not null, domain text not null,
     currency text not null, seat text not null, ${hourSums(postgres)},
     constraint ledger_hour_seats_key primary key (
-      hour, supplier, event, status, mode, arm, publisher, domain, currency, seat))`,
+      hour, supplier, event, status, mode, arm, via, publisher, domain, currency, seat))`,
   `create table rolled (
     one integer primary key, until bigint not null, sealed bigint not null, lease bigint not null)`,
   'insert into rolled (one, until, sealed, lease) values (1, 0, 0, 0)',

@@ -148,6 +148,18 @@ export class SupplierState {
     for (const evidence of this.both) evidence.won(group, inBa, Math.min(cleared, sent), weight)
   }
 
+  /** A bid of the past, and the price at which it cleared; null: it lost. The guards, which compare present sums, leave it out. */
+  settled(outcome: Outcome, cleared: number | null): void {
+    this.exposures++
+    const group = groupOf(outcome)
+    if (group === null) return
+    const { inBa, sent, weight } = outcome
+    for (const evidence of this.both) {
+      evidence.exposed(group, outcome)
+      if (cleared !== null) evidence.won(group, inBa, Math.min(cleared, sent), weight)
+    }
+  }
+
   /** A notice had the lowest winning price. */
   learnLeast(outcome: Outcome, least: number): void {
     const { inBa, sent } = outcome

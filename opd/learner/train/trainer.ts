@@ -1,7 +1,8 @@
 /** Trains the model: exposures as lost, when their notices are overdue; wins and losses by notice; and rows of other nodes. */
+import type { PastOutcome } from '../../learner-types.ts'
 import type { SupplierStates } from '../control/supplier-states.ts'
 import type { Curve } from '../curve/curve.ts'
-import { type OwnDecision, writeExposure } from '../exposure.ts'
+import { atOwnPrice, type OwnDecision, writeExposure } from '../exposure.ts'
 import { RefitSchedule } from '../refit/job.ts'
 import type { RowArrays } from '../refit/settled-rows.ts'
 import { CurveTrainer } from './curve-trainer.ts'
@@ -19,6 +20,14 @@ const [unknownFor, unknownMost] = [5000, 15_000]
 
 /** The exposure's own share: it is due when this share of notices has arrived. */
 const shareOf = (ticket: number) => (Math.imul(ticket, 0x9e3779b1) >>> 0) / 2 ** 32
+
+/** How a win trains: it cleared at the price that was sent, above, or below. */
+const partOf = (cleared: number, sent: number): UpdatePart =>
+  cleared > sent * 1.005 ? 'won' : cleared < sent * 0.999 ? 'saved' : 'paid'
+
+/** The lowest winning price, if a win can have it; otherwise 0. */
+const knownLeast = (least: number | undefined, sent: number) =>
+  least !== undefined && least > 0 && least <= sent ? least : 0
 
 /** What a snapshot has of a trainer. */
 interface Saved {
@@ -125,10 +134,9 @@ export class Trainer {
     const weight = this.pending.take(seen.ticket, features)
     this.training.load(features)
     if (weight > 0) this.lost(features, weight, age)
-    const part =
-      clearedPrice > seen.sent * 1.005 ? 'won' : clearedPrice < seen.sent * 0.999 ? 'saved' : 'paid'
+    const part = partOf(clearedPrice, seen.sent)
     this.log.add(part, 0, age, features)
-    const known = least !== undefined && least > 0 && least <= seen.sent ? least : 0
+    const known = knownLeast(least, seen.sent)
     this.won(features, part, age, true, known)
     count()
     if (known > 0) this.suppliers.of(seen.supplier).learnLeast(seen, known)
@@ -197,6 +205,41 @@ export class Trainer {
     training.load(features)
     this.log.add('undone', 1, now - seen.at, features)
     training.undo(features)
+  }
+
+  /** Trains with a bid that is pending on no node, and with its outcome. */
+  settlePast(sent: Uint8Array, outcome: PastOutcome, now: number): void {
+    this.received.beforeUse()
+    const { seen, training } = this
+    const { cleared, minToWin: least } = outcome
+    const features = outcome.applied ? sent : atOwnPrice(sent)
+    if ((cleared !== null && !(cleared >= 0)) || !training.read(features)) return
+    const supplier = this.suppliers.of(seen.supplier)
+    const age = Math.max(0, now - seen.at)
+    training.load(features)
+    this.lost(features, 1, age)
+    supplier.settled(seen, cleared)
+    if (cleared === null) {
+      if (!(least !== undefined && least > seen.sent)) return
+      this.rows.setOutcome('lost', features, least)
+      return supplier.learnLeast(seen, least)
+    }
+    const part = partOf(cleared, seen.sent)
+    const known = knownLeast(least, seen.sent)
+    this.log.add(part, 0, age, features)
+    training.won(features, part, known)
+    if (known > 0) supplier.learnLeast(seen, known)
+  }
+
+  /** A win of a bid that competed at its own price, although a lower one was sent. */
+  winUnapplied(features: Uint8Array, cleared: number, now: number, least?: number): void {
+    const { seen } = this
+    if (!(cleared >= 0) || !this.training.read(features)) return
+    const { guards } = this.suppliers.of(seen.supplier)
+    guards.won(seen.at, seen.inBa, cleared, now, false)
+    this.noticed(now - seen.at, now, true)
+    this.withdraw(features, now)
+    this.settlePast(features, { cleared, minToWin: least, applied: false }, now)
   }
 
   /** Settles exposures that are due, a slice of them. */

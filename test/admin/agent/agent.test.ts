@@ -1,9 +1,11 @@
 /** The agent listener (CONTRACT 15), as an exchange calls it. */
 import { status } from '@grpc/grpc-js'
+import * as fc from 'fast-check'
 import t from 'tap'
 import { type AgentAnswer, AgentClient, callOf, printed } from '../../support/agent.ts'
 import { serveNode } from '../../support/served-node.ts'
 import { echoSupplier } from '../../support/service-node.ts'
+import { until } from '../../support/until.ts'
 
 const supplier = await echoSupplier()
 const node = await serveNode({
@@ -12,6 +14,9 @@ const node = await serveNode({
     'id: acme, opd: {enabled: true, holdout: 0, explore: 0}',
     'id: quiet, opd: {enabled: shadow}',
     'id: off',
+    'id: held, opd: {enabled: true, holdout: 0}',
+    'id: compared, opd: {enabled: true, holdout: 1}',
+    'id: far, opd: {enabled: true, holdout: 0}',
   ],
   more: 'agent: {listen: "127.0.0.1:0", timeout: 60s, originators: {dsp-7: acme, "": acme}}',
 })
@@ -38,7 +43,7 @@ t.test('a bid gets a lower price, never below its floor', async (t) => {
   const answer = await client.call(callOf())
   t.equal(answer.id, 'call-1')
   t.equal(answer.metadata?.api_version, '1.0')
-  t.match(answer.metadata?.model_version, /^revenue-\d+$/)
+  t.match(answer.metadata?.model_version, /^revenue-0-\d+$/)
   const [mutation] = answer.mutations
   t.match(mutation, { intent: 'BID_SHADE', op: 'OPERATION_REPLACE' })
   t.equal(mutation?.path, '/seatbid/seat-1/bid/bid-1')
@@ -95,6 +100,31 @@ const unpriced: [title: string, call: object, ssp: string, outcome: string][] = 
     'too_large',
   ],
 ]
+unpriced.push(
+  ['a supplier on hold', callOf({ originator: { id: 'held' } }), 'held', 'unchanged'],
+  ['a bid of the holdout', callOf({ originator: { id: 'compared' } }), 'compared', 'unchanged'],
+  ['an inactive supplier', callOf({ originator: { id: 'far' } }), 'far', 'inactive'],
+)
+t.test('suppliers are put on hold, and made inactive at this location', async (t) => {
+  const put = (path: string, body: object, method = 'PUT') =>
+    node.api(path, {
+      method,
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(body),
+    })
+  t.equal((await put('/api/svc/opd/held/', { hold: true })).status, 200)
+  const dataCenter = { location: 'local', client_qps: null, is_active: false }
+  const answer = await put('/api/svc/ssp/far/', { datacenters: [dataCenter] }, 'POST')
+  t.equal(answer.status, 201, await answer.text())
+  const isDone = async () => {
+    const [held, far] = await Promise.all(
+      ['held', 'far'].map((id) => client.call(callOf({ originator: { id } }))),
+    )
+    return held?.mutations.length === 0 && far?.mutations.length === 0
+  }
+  await until(isDone)
+})
+
 for (const [title, call, ssp, outcome] of unpriced)
   t.test(`${title}: OK without a mutation, counted as ${outcome}`, async (t) => {
     const before = await outcomes(ssp, outcome)
@@ -154,6 +184,33 @@ t.test('a bare win notice is attributed to the bid of a call', async (t) => {
     },
   )
   t.same(body, { status: 'attributed', by: 'bid_log' })
+})
+
+t.test('2,000 bids of one call are priced', async (t) => {
+  const bid = Array.from({ length: 2000 }, (_, n) => ({ id: `b${n}`, impid: '1', price: 2.4 }))
+  const decided = async () => {
+    const [row] = await node.report('wins?ssp=acme&via=agent')
+    return Number(row?.['decided'] ?? 0)
+  }
+  const before = await decided()
+  const { mutations } = await client.call(callOf({ bid_response: { seatbid: [{ bid }] } }))
+  t.ok(mutations.length > 0)
+  t.equal(await decided(), before + 2000)
+})
+
+t.test('a price is never above that of the bid nor below the floor, as doubles', async (t) => {
+  const price = fc.double({ min: 1e-6, max: 1e4, noNaN: true })
+  await fc.assert(
+    fc.asyncProperty(price, price, async (one, other) => {
+      const [floor, own] = [Math.min(one, other), Math.max(one, other)]
+      const request = { ...callOf().bid_request, imp: [{ id: '1', bidfloor: floor, banner: {} }] }
+      const { mutations } = await client.call(callOf({ bid_request: request }, { price: own }))
+      const sent = mutations[0]?.adjust_bid.price ?? own
+      return sent >= floor && sent <= own
+    }),
+    { numRuns: 300 },
+  )
+  t.pass()
 })
 
 t.test('probes come to the same port over HTTP/1.1', async (t) => {

@@ -1,16 +1,17 @@
 /** Connections of the agent listener: TLS, client certificates, foreign bytes, and the end of the service. */
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { connect as connectHttp2 } from 'node:http2'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { credentials, status } from '@grpc/grpc-js'
 import t from 'tap'
-import { AgentClient, callOf } from '../../support/agent.ts'
+import { AgentClient, callOf, encodeCall } from '../../support/agent.ts'
 import { certificate } from '../../support/certificate.ts'
 import { newFolder } from '../../support/process.ts'
 import { serveNode } from '../../support/served-node.ts'
 import { echoSupplier } from '../../support/service-node.ts'
+import { until } from '../../support/until.ts'
 
 const supplier = await echoSupplier()
 t.teardown(() => supplier.close())
@@ -102,3 +103,118 @@ t.test('a caller that resets its connection in a call ends nothing else', async 
   t.teardown(() => client.close())
   t.equal((await client.call(callOf())).mutations.length, 1)
 })
+
+const path = '/com.iabtechlab.bidstream.mutation.services.v1.RTBExtensionPoint/GetMutations'
+/** A message of gRPC with its head. */
+const framed = (message: Buffer) => {
+  const head = Buffer.alloc(5)
+  head.writeUInt32BE(message.length, 1)
+  return Buffer.concat([head, message])
+}
+const post = (path: string, more: object = {}) => ({
+  ...{ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers' },
+  ...more,
+})
+async function connected(port: number) {
+  const session = connectHttp2(`http://127.0.0.1:${port}`)
+  session.on('error', () => {})
+  await once(session, 'remoteSettings')
+  return session
+}
+
+t.test(
+  'the health service says when a service begins to drain, to a client that watches',
+  async (t) => {
+    const node = await start('')
+    const session = await connected(node.bidweir.agentPort!)
+    const stream = session.request(post('/grpc.health.v1.Health/Watch'))
+    const states: number[] = []
+    stream.on('data', (bytes: Buffer) => states.push(bytes.at(-1)!))
+    stream.on('error', () => {})
+    stream.end(framed(Buffer.alloc(0)))
+    await until(() => states.length > 0)
+    await node.stop()
+    // SERVING is 1, NOT_SERVING is 2.
+    t.same(states, [1, 2])
+  },
+)
+
+t.test('a call in flight when the service ends is answered', async (t) => {
+  const node = await start('')
+  const session = await connected(node.bidweir.agentPort!)
+  const stream = session.request(post(path))
+  const parts: Buffer[] = []
+  stream.on('data', (bytes: Buffer) => parts.push(bytes))
+  const message = framed(encodeCall(callOf()))
+  const goaway = once(session, 'goaway')
+  stream.write(message.subarray(0, 20))
+  // The answer to the ping comes when the head of the call has arrived.
+  await new Promise<void>((resolve) => session.ping(() => resolve()))
+  const stopped = node.stop()
+  await goaway
+  stream.end(message.subarray(20))
+  const [trailers] = (await once(stream, 'trailers')) as [Record<string, unknown>]
+  t.equal(Number(trailers['grpc-status']), status.OK)
+  t.ok(Buffer.concat(parts).includes('/seatbid/seat-1/bid/bid-1'))
+  await stopped
+})
+
+t.test('no call is lost while the configuration is reloaded', async (t) => {
+  const node = await start('')
+  t.teardown(() => node.stop())
+  const client = new AgentClient(node.bidweir.agentPort!)
+  t.teardown(() => client.close())
+  const file = join(node.folder, 'bidweir.yaml')
+  const text = readFileSync(file, 'utf8')
+  writeFileSync(file, text.replace('enabled: true', 'enabled: shadow'))
+  let answer = await client.call(callOf())
+  while (answer.mutations.length > 0) answer = await client.call(callOf())
+  writeFileSync(file, text)
+  while (answer.mutations.length === 0) answer = await client.call(callOf())
+  t.pass('each call had an answer')
+})
+
+t.test('a connection has 256 calls at once, and there are 256 connections', async (t) => {
+  const node = await start('')
+  t.teardown(() => node.stop())
+  const port = node.bidweir.agentPort!
+  const session = await connected(port)
+  t.teardown(() => session.destroy())
+  t.equal(session.remoteSettings.maxConcurrentStreams, 256)
+  const sockets = await Promise.all(
+    Array.from({ length: 255 }, async () => {
+      const socket = connect(port, '127.0.0.1')
+      socket.on('error', () => {})
+      await once(socket, 'connect')
+      return socket
+    }),
+  )
+  const last = connect(port, '127.0.0.1')
+  last.on('error', () => {})
+  last.resume()
+  await once(last, 'close')
+  for (const socket of sockets) socket.destroy()
+  const client = new AgentClient(port)
+  t.teardown(() => client.close())
+  await until(async () => {
+    const answer = await client.call(callOf()).catch(() => null)
+    return answer !== null && answer.mutations.length === 1
+  })
+})
+
+t.test(
+  'a deadline of the caller that is too short gets no mutation, or ends the call',
+  async (t) => {
+    const node = await start('')
+    t.teardown(() => node.stop())
+    const session = await connected(node.bidweir.agentPort!)
+    t.teardown(() => session.destroy())
+    const stream = session.request(post(path, { 'grpc-timeout': '100u' }))
+    const parts: Buffer[] = []
+    stream.on('data', (bytes: Buffer) => parts.push(bytes))
+    stream.on('error', () => {})
+    stream.end(framed(encodeCall(callOf())))
+    await once(stream, 'close')
+    t.notOk(Buffer.concat(parts).includes('/seatbid/'))
+  },
+)

@@ -10,6 +10,7 @@ const duplicate = (over: object = {}) => ({
   supplier: 'acme',
   event: 'win',
   mode: 'revenue',
+  via: 'proxy',
   publisher: 'p',
   domain: 'd',
   seat: '',

@@ -84,6 +84,7 @@ onBoth(async (t, database) => {
       supplier: 'acme',
       event: 'win',
       mode: 'revenue',
+      via: 'proxy',
       publisher,
       domain: '',
       seat: n === 0 ? '' : 's1',

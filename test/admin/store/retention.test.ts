@@ -30,6 +30,7 @@ onBoth(async (t, database) => {
         supplier: 'acme',
         mode: 'revenue',
         arm: 'treated',
+        via: 'proxy',
         publisher: '',
         domain: '',
         bids: 1,

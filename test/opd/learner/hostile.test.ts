@@ -120,6 +120,7 @@ t.test('features fit into a context beside the longest names', (t) => {
     bidId: 'b'.repeat(200),
     supplier: longest.supplier,
     mode: 'revenue',
+    via: 'proxy',
     arm: 'treated',
     propensity: 0.123456789,
     inBa: '12.345678',

@@ -89,6 +89,7 @@ t.test('the dsp of one standalone bid is not that of the next', async (t) => {
         },
       }),
       version: () => 1,
+      epoch: () => 0,
     },
     bidLog: { put: () => null, find: () => [] },
     ...aloneDeps,

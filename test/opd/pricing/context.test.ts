@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t from 'tap'
 import { createContextCodec, Nonces } from '../../../opd/pricing/context.ts'
+import { vias } from '../../../opd/shared/arms.ts'
 import { createBidLog } from '../../../opd/state/bid-log.ts'
 import type { DecisionRecord } from '../../../opd/types.ts'
 import { decided } from '../../support/decision-record.ts'
@@ -35,7 +36,8 @@ t.test('what goes in comes out, for any names and money', async (t) => {
         inBa: fc.stringMatching(/^[1-9]\d{0,9}\.\d{1,16}$/),
         priceDsp: fc.option(fc.stringMatching(/^[1-9]\d{0,9}\.\d{1,16}$/), { nil: undefined }),
         at: fc.integer({ min: at - 40 * hour, max: at }),
-        modelVersion: fc.nat(),
+        modelVersion: fc.nat({ max: 2 ** 30 - 1 }),
+        via: fc.constantFrom(...vias),
         publisher: fc.stringMatching(/^.{0,16}$/),
         domain: fc.stringMatching(/^.{0,24}$/),
         seat: fc.option(fc.stringMatching(/^.{1,16}$/), { nil: undefined }),

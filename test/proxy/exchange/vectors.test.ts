@@ -26,7 +26,7 @@ const realEngine = () =>
       base: 'USD',
     },
     {
-      learners: { of: () => learner, version: () => 1 },
+      learners: { of: () => learner, version: () => 1, epoch: () => 0 },
       bidLog: createBidLog({ ttl: 60_000, now: Date.now }),
       observer: null,
       shared: null,
