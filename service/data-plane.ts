@@ -154,10 +154,18 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
     suppliers: () => ({ ...stored.counts(), all: current.config.suppliers.length }),
   })
   const location = (): LocationState => {
-    const { suppliers, holds } = directory.snapshot()
+    const { suppliers, holds, overrides } = directory.snapshot()
     const states = new Map<string, DirectoryState>()
     for (const [id, { datacenters, ...seats }] of suppliers)
       states.set(id, { ...seats, allotment: datacenters.get(started.location) })
+    const time = now()
+    for (const [id, rows] of Map.groupBy(overrides, ({ supplier }) => supplier)) {
+      const state = states.get(id) ?? { inactiveSeats: new Set(), allotment: undefined }
+      const decided = rows.map(
+        (row) => [row.endpoint, { state: row.state, left: row.until - time }] as const,
+      )
+      states.set(id, { ...state, overrides: new Map(decided) })
+    }
     return { states, holds, share: 1 / models.nodes, unhealthy: proxy.unhealthy() }
   }
   const applyLocation = () => {

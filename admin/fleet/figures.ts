@@ -24,6 +24,13 @@ interface EndpointFigures {
   state: 'up' | 'failing' | 'ejected' | 'unhealthy' | 'out'
   /** Consecutive failures up to the last request. */
   failures: number
+  inFlight?: number
+  /** Why it is not up. */
+  reason?: string
+  /** Milliseconds since the epoch: when its state began, and when a request is sent there again. */
+  since?: number
+  nextTry?: number
+  lastError?: { text: string; at: number }
 }
 
 /** What became of the bids of a supplier in the last minutes. */

@@ -30,11 +30,17 @@ const reasons: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'unresolved',
 }
 
-export function describeFailure(failure: Failure): { reason: string; status?: number; err?: string } {
+function describeFailure(failure: Failure): { reason: string; status?: number; err?: string } {
   if (typeof failure === 'string') return { reason: failure }
   if (typeof failure === 'number') return { reason: 'status', status: failure }
   const code = (failure as NodeJS.ErrnoException).code ?? ''
   return { reason: reasons[code] ?? 'broken', err: failure.message }
+}
+
+/** The failure in a few words. */
+export function failureText(failure: Failure): string {
+  const { reason, status, err } = describeFailure(failure)
+  return status === undefined ? (err ?? reason) : `${reason} ${status}`
 }
 
 export class EndpointLog {
@@ -58,7 +64,13 @@ export class EndpointLog {
     if (now - this.pausedUntil > maxPause) this.pause = firstPause
     this.logged = state
     const { ssp, endpoint } = this
-    const fields = { ssp, endpoint, state, request: requestIdOf(request), ...describeFailure(failure) }
+    const fields = {
+      ssp,
+      endpoint,
+      state,
+      request: requestIdOf(request),
+      ...describeFailure(failure),
+    }
     this.log.warn(fields, `an endpoint is ${state}`)
   }
 

@@ -5,7 +5,7 @@
  */
 import type { Body } from '../../opd/json/scanner.ts'
 import type { EndpointConfig, OutlierConfig } from './config.ts'
-import type { EndpointLog, EndpointState, Failure } from './endpoint-log.ts'
+import { type EndpointLog, type EndpointState, type Failure, failureText } from './endpoint-log.ts'
 import { type Choosable, EndpointTable } from './endpoint-table.ts'
 import { type ConnectionPool, createPool, type Upstream } from './pool.ts'
 
@@ -34,7 +34,7 @@ export class Endpoint implements Choosable {
   override: EndpointOverride | null = null
   /** `performance.now()` of the last change of its state; 0: none. */
   changedAt = 0
-  lastFailure: { failure: Failure; at: number } | null = null
+  lastFailure: { text: string; at: number } | null = null
   /** Requests, failures and milliseconds since `watchedSince`, if shares of them eject. */
   readonly watched = { since: 0, requests: 0, failures: 0, ms: 0 }
 
@@ -72,6 +72,16 @@ export class Endpoint implements Choosable {
       if (this.ejected) return 'ejected'
     }
     return this.failures > 0 ? 'failing' : 'up'
+  }
+
+  /** Why it is not up, and the time of `performance.now()` at which its state ends by itself. */
+  get outage(): { reason: string | null; nextTry: number | null } {
+    const { override, state, lastFailure, unhealthy, ejectedUntil } = this
+    if (override !== null) return { reason: 'operator', nextTry: override.until }
+    if (state === 'unhealthy') return { reason: `health check: ${unhealthy}`, nextTry: null }
+    const reason = lastFailure?.text ?? null
+    if (state === 'ejected') return { reason, nextTry: ejectedUntil }
+    return { reason: state === 'up' ? null : reason, nextTry: null }
   }
 
   /** Origin and path, which are shown; the query may be a secret. */
@@ -230,7 +240,7 @@ export class Endpoints {
   }
 
   private slow(endpoint: Endpoint): void {
-    endpoint.lastFailure = { failure: 'slow', at: this.now() }
+    endpoint.lastFailure = { text: failureText('slow'), at: this.now() }
     this.eject(endpoint)
     endpoint.log.failed(endpoint.state, 'slow', this.now(), '')
   }
@@ -238,7 +248,7 @@ export class Endpoints {
   /** `request`: the body of the request that failed. */
   failed(endpoint: Endpoint, failure: Failure, request: Body = '', ms = 0): void {
     const now = this.now()
-    endpoint.lastFailure = { failure, at: now }
+    endpoint.lastFailure = { text: failureText(failure), at: now }
     if (endpoint.failures === 0) endpoint.changedAt = now
     this.count(endpoint, ms)
     endpoint.log.failed(endpoint.state, failure, now, request)
