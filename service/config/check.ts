@@ -130,10 +130,13 @@ function databaseOf(database: string | undefined, stateDir: string, base: string
   return sqlite + resolve(base, database.slice(sqlite.length))
 }
 
+const resolvedLog = (log: ParsedConfig['proxy']['accessLog'], base: string) =>
+  log === null || log.path === 'stdout' ? log : { ...log, path: resolve(base, log.path) }
+
 /** Relative paths in a file are relative to the file itself (CONTRACT 2). `base`: its folder, or the working directory. */
 function resolvePaths(config: ParsedConfig, base: string): Config {
   const stateDir = resolve(base, chosenDir(config))
-  const { store, opd } = config
+  const { store, opd, proxy } = config
   const { decisionLog } = opd
   const path = decisionLog === null ? '' : resolve(base, decisionLog.path)
   return {
@@ -141,6 +144,7 @@ function resolvePaths(config: ParsedConfig, base: string): Config {
     stateDir,
     store: { ...store, database: databaseOf(store.database, stateDir, base) },
     opd: { ...opd, decisionLog: decisionLog === null ? null : { ...decisionLog, path } },
+    proxy: { ...proxy, accessLog: resolvedLog(proxy.accessLog, base) },
     suppliersFrom: config.suppliersFrom.map((folder) => resolve(base, folder)),
   }
 }
