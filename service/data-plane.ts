@@ -79,7 +79,8 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
     onNodes: () => onNodes(),
   })
   const { modelManager, followModelControl, redis, buses, tokens } = models
-  const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
+  const sink =
+    decisionLog === null ? null : createDecisionLog(decisionLog, log, started.models.from !== null)
   // Everything that counts wins uses the connections of the ledger, never those of the API.
   const winStore = { ...store, db: store.wins }
   const rollup = createRollup(winStore, log)

@@ -36,6 +36,11 @@ const limitWarningsOf = ({ proxy, suppliers }: Config, count = workerCount(proxy
       : [],
   )
 
+const sealedWarningsOf = ({ models, opd }: Config) =>
+  models.from !== null && opd.decisionLog === null
+    ? ['models.from without opd.decisionLog: no win of this node can be attributed']
+    : []
+
 export function warningsOf(config: Config): string[] {
   const isPublic = !/^(127\.|localhost:|\[::1\])/.test(config.proxy.listen)
   const routes = config.suppliers.flatMap(({ id, endpoints, callers, opd }) => {
@@ -48,5 +53,10 @@ export function warningsOf(config: Config): string[] {
       ? [`suppliers ${id}: callers is empty and proxy.listen is not loopback: anyone may send bids`]
       : []
   })
-  return [...routes, ...config.suppliers.flatMap(opdWarningsOf), ...limitWarningsOf(config)]
+  return [
+    ...routes,
+    ...config.suppliers.flatMap(opdWarningsOf),
+    ...limitWarningsOf(config),
+    ...sealedWarningsOf(config),
+  ]
 }
