@@ -41,7 +41,7 @@ export interface FileFault {
 type Values = Partial<Record<Name, string>>
 
 /** The cells of a line of CSV (RFC 4180, without line breaks in cells); null: a quote is not closed. */
-export function csvCells(text: string): string[] | null {
+function csvCells(text: string): string[] | null {
   const cells: string[] = []
   const cell = /(?:"((?:[^"]|"")*)"|([^",]*))(,|$)/y
   for (;;) {

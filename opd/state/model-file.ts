@@ -36,7 +36,7 @@ export interface ModelFile extends Omit<Head, 'models'> {
 }
 
 /** Why a file is not used. */
-export class ModelFileError extends Error {
+class ModelFileError extends Error {
   override name = 'ModelFileError'
 }
 

@@ -50,7 +50,9 @@ export class SealedModels {
   /** Rejects if the file cannot be used: there are no models before it. */
   static async open(options: SealedModelsOptions): Promise<SealedModels> {
     const models = new SealedModels(options)
-    await models.load()
+    await models.load().catch((error: Error) => {
+      throw new Error(`${options.file}: ${error.message}`, { cause: error })
+    })
     return models
   }
 
