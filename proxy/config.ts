@@ -1,7 +1,9 @@
 import { isIP } from 'node:net'
 import * as z from 'zod'
-import { isTlsPair } from '../opd/base/tls-pair.ts'
+import { is32Bytes } from '../opd/base/secret.ts'
+import { areCertificates, isTlsPair } from '../opd/base/tls-pair.ts'
 import { autoSize, duration, hostPort, size } from '../opd/base/units.ts'
+import { headerName, headerValue, upstreamShape, url } from './upstream/config.ts'
 
 const cidr = z.string().refine((text) => {
   // As strict as BlockList, which throws: `10/8` and `010.0.0.1` mean different things to different readers.
@@ -10,16 +12,6 @@ const cidr = z.string().refine((text) => {
   const width = bits === undefined ? 0 : /^\d{1,3}$/.test(bits) ? Number(bits) : 999
   return family !== 0 && more.length === 0 && width <= (family === 6 ? 128 : 32)
 }, 'an IP address or a CIDR range such as 10.0.0.0/8')
-
-const url = (schemes: string[]) =>
-  z.string().refine(
-    (text) => {
-      if (!URL.canParse(text)) return false
-      const { protocol, username, password, hash } = new URL(text)
-      return schemes.includes(protocol) && `${username}${password}${hash}` === ''
-    },
-    `a URL without user or fragment (${schemes.map((scheme) => `${scheme}//host/path`).join(', ')})`,
-  )
 
 const origin = url(['http:', 'https:']).refine((text) => {
   if (!URL.canParse(text)) return true
@@ -37,6 +29,26 @@ export const proxySchema = z.strictObject({
     .strictObject({
       cert: z.string().describe('Certificate chain, PEM.'),
       key: z.string().describe('Private key of the certificate, PEM.'),
+      clientCa: z
+        .string()
+        .refine(areCertificates, 'certificates, PEM')
+        .optional()
+        .describe(
+          'Authorities of the certificates of callers, PEM. `callers.subjects` of a supplier names who may send its bids.',
+        ),
+      clientAuth: z
+        .enum(['required', 'optional'])
+        .default('required')
+        .describe(
+          'With clientCa: whether a caller without a certificate is refused in the handshake. optional: it may send what needs none, such as /pass. A certificate that is not valid is refused in any case.',
+        ),
+      ticketKey: z
+        .string()
+        .refine(is32Bytes, '32 bytes in base64url, as `bidweir key new` prints them')
+        .optional()
+        .describe(
+          'Secret of session tickets, 32 bytes in base64url, so that a caller resumes its session at any of several nodes. Without it the processes of one node share a secret that they generate.',
+        ),
     })
     .refine(isTlsPair, { error: 'the private key of proxy.tls.cert, both in PEM', path: ['key'] })
     .optional()
@@ -113,13 +125,7 @@ export const proxySchema = z.strictObject({
 
 /** What the proxy needs of one supplier of the file. */
 export const routeSchema = z.strictObject({
-  endpoints: z
-    .array(url(['http:', 'https:']))
-    .max(64)
-    .default([])
-    .describe(
-      'URLs of the supplier, between which requests are balanced. Without one the integration serves standalone prices only.',
-    ),
+  ...upstreamShape,
   timeout: duration('120ms')
     .refine((ms) => ms >= 1, 'a duration of at least 1ms')
     .describe(
@@ -145,9 +151,16 @@ export const routeSchema = z.strictObject({
         .default([])
         .describe('Addresses and CIDR ranges that may send bid requests. Empty: any.'),
       headers: z
-        .record(z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'a header name'), z.string())
+        .record(headerName, headerValue)
         .default({})
         .describe('Headers and the values that a bid request must carry.'),
+      subjects: z
+        .array(z.string().min(1).max(512))
+        .max(1000)
+        .default([])
+        .describe(
+          'Certificates that may send bid requests, with proxy.tls.clientCa: a common name or alternative name (DNS, URI, mail), or attributes of the subject such as `O=Acme, OU=Bids`. Empty: any.',
+        ),
     })
     .prefault({})
     .describe('Who may send bid requests of this supplier. Others get 403.'),

@@ -13,9 +13,16 @@ import {
   registerRows,
   type Sample,
 } from '../opd/base/metrics.ts'
-import { bounds, type DurationHistogram, outcomes, type SupplierMetrics } from './metrics.ts'
+import {
+  bounds,
+  type DurationHistogram,
+  outcomes,
+  refusals,
+  type SupplierMetrics,
+} from './metrics.ts'
 import { type Gauges, nodeLoad, type ProcessLoad, type SupplierLoad } from './node-load.ts'
 import type { Supplier } from './supplier.ts'
+import type { TlsIdentity } from './wire/tls-identity.ts'
 
 /** What a scrape reads. */
 interface ProxyState {
@@ -33,6 +40,8 @@ interface Scraped extends SupplierLoad {
   id: string
   active: boolean
   metrics: SupplierMetrics
+  /** Of the certificates that its configuration names. */
+  expiries: TlsIdentity['expiries']
   /** It has all gauges. Others have those that differ from a supplier at rest: thousands would be most of a scrape. */
   isTop: boolean
 }
@@ -51,6 +60,11 @@ function* outcomeSamples(ssp: string, { requests }: SupplierMetrics): Generator<
   }
 }
 
+const refusedSamples = ({ id, metrics }: Scraped): Sample[] =>
+  refusals
+    .map((reason, at) => ({ value: metrics.refusals[at]!, labels: { ssp: id, reason } }))
+    .filter(({ value }) => value > 0)
+
 function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
   const { suppliers, others, decoder, closed } = state
   /** `requests` fills this list. Its row comes before all other rows that read it. */
@@ -59,9 +73,10 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
     const top = yield* busiest(suppliers.values(), ({ metrics }) => metrics.total)
     scraped = []
     for (const supplier of suppliers.values()) {
-      const { id, active, metrics } = supplier
+      const { id, active, metrics, tls } = supplier
+      const { expiries } = tls
       const isTop = top.has(supplier)
-      scraped.push({ id, active, metrics, isTop, ...nodeLoad(supplier, others()) })
+      scraped.push({ id, active, metrics, expiries, isTop, ...nodeLoad(supplier, others()) })
       yield* outcomeSamples(id, metrics)
       yield null
     }
@@ -130,6 +145,11 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
       'bidweir_requests_total',
       'Bid requests by outcome; an outcome is absent until its first request',
       requests,
+    ),
+    counter(
+      'bidweir_refused_requests_total',
+      'Bid requests with the outcome refused, by reason: method (405), caller (403: address or header), certificate (403), body (413 or malformed); absent until the first one',
+      each(refusedSamples, ({ metrics }) => metrics.total > 0),
     ),
     counter(
       'bidweir_replays_total',
@@ -207,6 +227,18 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
       perEndpoint(
         ({ open }) => open,
         (supplier) => supplier.isTop && isBusy(supplier),
+      ),
+    ),
+    gauge(
+      'bidweir_supplier_certificate_expiry_timestamp_seconds',
+      'Time at which a certificate in `tls` of the supplier expires: its client certificate, or the first of its authorities',
+      each(
+        ({ id, expiries }) =>
+          expiries.map(({ certificate, expires }) => ({
+            value: expires / 1000,
+            labels: { ssp: id, certificate },
+          })),
+        ({ expiries }) => expiries.length > 0,
       ),
     ),
     gauge('bidweir_connections', 'Connections of callers', () => one(nodeGauge('connections'))),

@@ -19,6 +19,15 @@ export const outcomes = [
   'refused',
 ] as const
 export type RequestOutcome = (typeof outcomes)[number]
+
+/** Why a request is refused: 405, 403 twice, 413 (problem.ts). */
+export const refusals = ['method', 'caller', 'certificate', 'body'] as const
+export type Refusal = (typeof refusals)[number]
+const refusalAt = Object.fromEntries(refusals.map((name, at) => [name, at])) as Record<
+  Refusal,
+  number
+>
+
 const outcomeAt = Object.fromEntries(outcomes.map((name, at) => [name, at])) as Record<
   RequestOutcome,
   number
@@ -47,10 +56,16 @@ export class SupplierMetrics {
   readonly duration = new DurationHistogram()
   readonly upstream = new DurationHistogram()
   readonly overhead = new DurationHistogram()
+  readonly refusals = new Float64Array(refusals.length)
   replays = 0
 
   get total(): number {
     return this.requests.reduce((sum, count) => sum + count, 0)
+  }
+
+  /** Counts a request that is refused; `finished` counts it as well. */
+  refused(reason: Refusal): void {
+    this.refusals[refusalAt[reason]]!++
   }
 
   /** Counts a finished request. Times are milliseconds; `upstreamMs` 0: the request was not sent. */

@@ -14,6 +14,11 @@ const problems = {
     'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',
   ],
   caller: [403, 'Forbidden', 'this caller may not send bids to this supplier'],
+  certificate: [
+    403,
+    'Forbidden',
+    'no certificate of this caller is one of callers.subjects of this supplier',
+  ],
   body: [413, 'Content Too Large', 'the request body exceeds proxy.maxRequestBytes'],
   host: [400, 'Bad Request', 'exactly one valid Host header is required'],
   coding: [400, 'Bad Request', 'chunked is the only supported transfer coding'],

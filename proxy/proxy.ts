@@ -14,6 +14,7 @@ import { LongResponses } from './exchange/long-responses.ts'
 import { RequestDecoder } from './exchange/request-decoder.ts'
 import { bindMetrics } from './exposition.ts'
 import { Listener } from './listen/listener.ts'
+import { TicketKeys } from './listen/ticket-keys.ts'
 import { heldBytesLimit } from './memory.ts'
 import type { SupplierMetrics } from './metrics.ts'
 import { type Gauges, loadsOf, type ProcessLoad } from './node-load.ts'
@@ -42,6 +43,10 @@ export function createProxy(
     /** The gauges of those processes. */
     others?: () => Iterable<ProcessLoad>
     tracer?: BidTracer | null
+    /** Of the node, whose endpoints are preferred. */
+    zone?: string | null
+    /** Of TLS sessions of callers; those of another process of this node. */
+    tickets?: TicketKeys
   },
 ) {
   const {
@@ -52,6 +57,8 @@ export function createProxy(
     sharesPort = false,
     others = () => [],
     tracer = null,
+    zone = null,
+    tickets = new TicketKeys(null, Date.now()),
   } = deps
   const closed = new Map<string, number>()
   const onClosed = (reason: string) => closed.set(reason, (closed.get(reason) ?? 0) + 1)
@@ -66,7 +73,7 @@ export function createProxy(
       ),
   })
   const suppliers = new Suppliers({
-    upstream: { resolver, lane: config.fastLane ? 'fast' : 'general' },
+    upstream: { resolver, lane: config.fastLane ? 'fast' : 'general', zone },
     leased: sharedTokens !== null,
     maxInFlight: config.maxInFlightPerSupplier,
     log,
@@ -113,6 +120,7 @@ export function createProxy(
   const listener = new Listener({
     config,
     sharesPort,
+    tickets,
     onClosed,
     onRequest: (request, response) => router.receive(request, response),
     beginFast: config.fastLane ? (...request) => router.beginFast(...request) : null,

@@ -5,6 +5,7 @@ import type { ExchangeContext } from './exchange/exchange.ts'
 import { Exchange } from './exchange/exchange.ts'
 import { onChunkTooLarge } from './listen/chunk-sizes.ts'
 import { headFault, inboundOf, pathOf } from './listen/node-http.ts'
+import type { Refusal } from './metrics.ts'
 import type { PassThrough } from './pass/pass.ts'
 import type { PassTarget } from './pass/upgrade.ts'
 import { type ProblemCode, problem } from './problem.ts'
@@ -65,6 +66,7 @@ export class Router {
     const length = Number(request.headers['content-length'] ?? 0)
     const fault = request.method === 'POST' ? this.bidFault(inbound, length, supplier) : 'method'
     if (fault !== null) {
+      supplier.metrics.refused(fault)
       supplier.metrics.finished('refused', performance.now() - inbound.arrived, 0)
       return this.refuse(response, fault)
     }
@@ -86,13 +88,10 @@ export class Router {
   }
 
   /** Why a bid request is refused by its head. */
-  private bidFault(
-    { remote, head }: Inbound,
-    length: number,
-    { callers }: Supplier,
-  ): ProblemCode | null {
+  private bidFault(inbound: Inbound, length: number, { callers }: Supplier): Refusal | null {
     const { trusted, limits } = this.deps.context
-    if (callers !== null && !callers(remote, head.fields, trusted)) return 'caller'
+    const fault = callers === null ? null : callers(inbound, trusted)
+    if (fault !== null) return fault
     return length > limits.maxRequestBytes ? 'body' : null
   }
 

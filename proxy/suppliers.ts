@@ -3,11 +3,10 @@ import type { Log } from '../opd/base/log.ts'
 import type { LeasedBucket } from './admission/allotment.ts'
 import type { Route } from './config.ts'
 import { SupplierMetrics } from './metrics.ts'
-import { type DirectoryState, Supplier } from './supplier.ts'
-import type { Upstream } from './upstream/pool.ts'
+import { type DirectoryState, type NodeUpstream, Supplier } from './supplier.ts'
 
 interface SuppliersOptions {
-  upstream: Upstream
+  upstream: NodeUpstream
   /** The nodes share one bucket of each allotment. */
   leased: boolean
   /** The limit of requests in flight for any supplier. */

@@ -1,5 +1,6 @@
 /** The interfaces between an exchange and the two lanes: the same for raw sockets, `node:http` and undici. */
 import type { Body } from '../opd/json/scanner.ts'
+import type { CallerIdentity } from './admission/caller-certificate.ts'
 import type { OutgoingRequest, OutgoingResponse } from './wire/outgoing-heads.ts'
 
 export type { Body }
@@ -23,6 +24,7 @@ export interface BidHead {
 interface ForwardedHead {
   head: OutgoingRequest
   endpoint: unknown
+  rules: unknown
   trusted: boolean
   via: string | null
 }
@@ -32,6 +34,8 @@ export interface Inbound {
   head: BidHead
   remote: string
   secure: boolean
+  /** Whom the certificate of the caller names; null: it has none. */
+  identity: CallerIdentity | null
   /** `performance.now()` at the arrival of the head. */
   arrived: number
   reply: Reply

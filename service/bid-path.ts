@@ -48,7 +48,7 @@ interface BidPathParts {
   >
   proxy: Pick<
     Parameters<typeof createProxy>[2],
-    'registry' | 'sharedTokens' | 'sharesPort' | 'others' | 'tracer'
+    'registry' | 'sharedTokens' | 'sharesPort' | 'others' | 'tracer' | 'tickets'
   >
 }
 
@@ -78,7 +78,7 @@ export function createBidPath({ current, place, keysOf, now, log, ...parts }: Bi
   const proxy = createProxy(
     dividedConfig(started.proxy, place),
     started.suppliers.map((supplier) => dividedRoute(supplier, place)),
-    { ...parts.proxy, engine, log },
+    { ...parts.proxy, engine, log, zone: started.node.zone ?? null },
   )
   const targets = {
     set(active: ActiveSupplier) {

@@ -12,10 +12,12 @@ import type { Slices } from '../opd/base/slices.ts'
 import { createBidLog } from '../opd/state/bid-log.ts'
 import { restoreBids, spoolBids } from '../opd/state/bid-spool.ts'
 import { createDecisionLog } from '../opd/state/decision-log.ts'
+import { TicketKeys } from '../proxy/listen/ticket-keys.ts'
 import { bidLogLimit } from '../proxy/memory.ts'
 import type { DirectoryState } from '../proxy/supplier.ts'
 import { type ConfigRef, createBidPath, type LocationState } from './bid-path.ts'
 import type { Config } from './config/schema.ts'
+import type { ReferenceRules } from './config/supplier-block.ts'
 import { loadOrCreateKeys } from './context-keys.ts'
 import { fingerprintReader } from './fingerprints.ts'
 import { type Place, workerCount } from './limits.ts'
@@ -34,8 +36,8 @@ export type Components = Awaited<ReturnType<typeof openComponents>>
 /** Milliseconds after the start; hours that passed without a node are summed then. */
 const firstRetention = 5000
 
-/** @param base folder of relative paths in references of suppliers of the API */
-export async function openComponents(current: ConfigRef, base: string, log: Log) {
+/** @param references where references of suppliers of the API lead */
+export async function openComponents(current: ConfigRef, references: ReferenceRules, log: Log) {
   const started = current.config
   const ownKeys = started.opd.keys ?? loadOrCreateKeys(started.stateDir)
   const keysOf = (config: Config) => config.opd.keys ?? ownKeys
@@ -55,7 +57,7 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
   })
   const now = store.clock
   const directory = await createDirectory(store, log)
-  const stored = new StoredSuppliers(store, base, log)
+  const stored = new StoredSuppliers(store, references, log)
   await stored.read()
   current.config = { ...started, suppliers: stored.mergedWith(started.suppliers) }
   for (const supplier of current.config.suppliers)
@@ -97,6 +99,7 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
   const duplicates = createDuplicateCounts(winStore, log)
   const keep = () => retentionMs(current.config)
   const retention = createRetention(winStore, { keep, now, log, first: firstRetention })
+  const tickets = new TicketKeys(null, Date.now())
   const bidPath = createBidPath({
     current,
     place,
@@ -118,6 +121,7 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
       sharedTokens: tokens,
       sharesPort: place.count > 1,
       tracer: tracing,
+      tickets,
       others: () => pool?.loads() ?? [],
     },
   })
@@ -175,6 +179,7 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
       location,
       stats: engine.stats,
       counters: proxy.counters,
+      tickets,
       keys: () => keysOf(current.config),
       shared: redis?.shared ?? null,
       addRows: rollup.add,

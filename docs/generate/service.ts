@@ -15,6 +15,7 @@ import type { ConfigRef } from '../../service/bid-path.ts'
 import { activeSuppliers } from '../../service/bid-path.ts'
 import { check } from '../../service/config/check.ts'
 import type { Config } from '../../service/config/schema.ts'
+import { referenceRules } from '../../service/config/supplier-block.ts'
 import { newKey } from '../../service/context-keys.ts'
 import { type Components, openComponents } from '../../service/data-plane.ts'
 import { supplierRules } from '../../service/supplier-rules.ts'
@@ -194,9 +195,10 @@ export async function inspectService(): Promise<{ api: ApiDocument; metrics: Met
   const supplier = await createSupplier()
   const config = configOf(folder, supplier.url)
   const current: ConfigRef = { config, active: activeSuppliers(config.suppliers, new Set()) }
-  const components = await openComponents(current, folder, silent)
+  const references = referenceRules(folder, () => [])
+  const components = await openComponents(current, references, silent)
   const rules = {
-    ...supplierRules(() => ({ config, fileOf: new Map() }), null, folder),
+    ...supplierRules(() => ({ config, fileOf: new Map() }), null, references),
     applied: async () => {},
   }
   const adminPlane = await openAdminPlane(current, components, rules, () => [], silent)

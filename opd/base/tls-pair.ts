@@ -1,3 +1,4 @@
+import { X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
 
 /**
@@ -8,6 +9,21 @@ export function isTlsPair(tls: { cert: string; key: string }): boolean {
   try {
     createSecureContext(tls)
     return true
+  } catch {
+    return false
+  }
+}
+
+const certificateBlock = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g
+
+/** The certificates of a text in PEM; it throws if one of them cannot be read. */
+export const certificatesOf = (pem: string): X509Certificate[] =>
+  (pem.match(certificateBlock) ?? []).map((block) => new X509Certificate(block))
+
+/** Whether a text has one or more certificates in PEM, all of them readable. */
+export function areCertificates(pem: string): boolean {
+  try {
+    return certificatesOf(pem).length > 0
   } catch {
     return false
   }

@@ -111,7 +111,7 @@ export class Exchange implements Candidate, ResponseSink {
     if (this.stage === 'done') return true
     this.request.add(chunk)
     if (this.request.length > this.context.limits.maxRequestBytes) {
-      this.account('refused')
+      this.refuseBody()
       return false
     }
     if (this.memoryFull) this.noBid('overload')
@@ -120,7 +120,9 @@ export class Exchange implements Candidate, ResponseSink {
 
   /** The request's body is malformed, or larger than it may be. The lane replies. */
   refuseBody(): void {
-    if (this.stage !== 'done') this.account('refused')
+    if (this.stage === 'done') return
+    this.supplier.metrics.refused('body')
+    this.account('refused')
   }
 
   private get memoryFull(): boolean {

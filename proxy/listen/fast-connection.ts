@@ -8,6 +8,7 @@
 import type { Socket } from 'node:net'
 import { plainAddress } from '../../opd/base/client-address.ts'
 import { refuseBytes } from '../../opd/base/pipelining.ts'
+import { type CallerIdentity, identityOfCaller } from '../admission/caller-certificate.ts'
 import type { Exchange } from '../exchange/exchange.ts'
 import { problem } from '../problem.ts'
 import type { Inbound } from '../types.ts'
@@ -56,6 +57,7 @@ export class FastConnection extends FastReply implements Inbound, BodySink {
   private readonly onRemoved: (connection: FastConnection) => void
   readonly remote: string
   readonly secure: boolean
+  readonly identity: CallerIdentity | null
   readonly reply = this
   head: RequestHead = noHead
   arrived = 0
@@ -82,6 +84,7 @@ export class FastConnection extends FastReply implements Inbound, BodySink {
     this.lane = lane
     this.onRemoved = onRemoved
     this.secure = isTls(socket)
+    this.identity = this.secure ? identityOfCaller(socket) : null
     this.remote = plainAddress(socket.remoteAddress ?? '')
     this.reads = new SocketReads(socket, this.onRead)
     // A caller that ends its side has left, as in node:http.

@@ -2,7 +2,9 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { Server as TlsServer } from 'node:https'
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
+import type { TLSSocket } from 'node:tls'
 import { isIdle, pipelined, refuseBytes } from '../../opd/base/pipelining.ts'
+import { admitsCertificate } from '../admission/caller-certificate.ts'
 import type { ProxyConfig } from '../config.ts'
 import { closingResponse } from '../wire/fields.ts'
 import { watchChunkSizes } from './chunk-sizes.ts'
@@ -17,6 +19,7 @@ import {
   maxHead,
   secureContext,
 } from './node-server.ts'
+import { type TicketKeys, ticketPeriodOf } from './ticket-keys.ts'
 
 interface ListenerOptions {
   config: ProxyConfig
@@ -28,6 +31,7 @@ interface ListenerOptions {
   beginFast: FastLane['begin'] | null
   /** Other processes of this node listen on the same port. */
   sharesPort: boolean
+  tickets: TicketKeys
 }
 
 const statusLines: Readonly<Record<string, string>> = {
@@ -56,18 +60,28 @@ export class Listener {
   private readonly fastConnections = new Set<FastConnection>()
   private readonly limitsTimer: NodeJS.Timeout
   private readonly lane: FastLane | null
+  private readonly tickets: TicketKeys
+  /** Of the tickets that are written now; null: without TLS. */
+  private ticketKey: Buffer | null
+  private ticketPeriod = ticketPeriodOf(Date.now())
+  /** The listeners of node:http: connections of the general lane. */
+  private readonly acceptGeneral: (socket: Socket) => void
 
   constructor(options: ListenerOptions) {
     this.onClosed = options.onClosed
     this.sharesPort = options.sharesPort
     this.config = options.config
-    this.server = createNodeServer(options.config)
+    this.tickets = options.tickets
+    this.ticketKey = this.ticketKeyOf(options.config)
+    this.server = createNodeServer(options.config, this.ticketKey)
+    this.acceptGeneral = this.takeConnections()
     this.applyLimits()
     const { beginFast } = options
     this.lane = beginFast === null ? null : this.fastLane(beginFast)
     this.limitsTimer = setInterval(() => {
       const now = performance.now()
       for (const connection of this.fastConnections) connection.check(now)
+      this.renewTicketKey()
     }, checkInterval(options.config.headTimeout)).unref()
     this.acceptConnections()
     this.serveRequests(options)
@@ -84,11 +98,32 @@ export class Listener {
     server.maxHeadersCount = 0
   }
 
-  private fastLane(begin: FastLane['begin']): FastLane {
-    const { server, lives, onClosed } = this
+  private ticketKeyOf({ tls }: ProxyConfig): Buffer | null {
+    if (tls === undefined) return null
+    return this.tickets.key(Date.now(), tls.ticketKey ?? null, tls.clientCa ?? '')
+  }
+
+  private renewTicketKey(): void {
+    const period = ticketPeriodOf(Date.now())
+    if (period === this.ticketPeriod) return
+    this.ticketPeriod = period
+    const key = this.ticketKeyOf(this.config)
+    if (key === null || this.ticketKey?.equals(key) || !('setTicketKeys' in this.server)) return
+    this.ticketKey = key
+    this.server.setTicketKeys(key)
+  }
+
+  /** From now on the listener decides about each connection; the result is the listener of node:http. */
+  private takeConnections(): (socket: Socket) => void {
+    const { server } = this
     const event = this.config.tls === undefined ? 'connection' : 'secureConnection'
-    const [acceptGeneral] = server.listeners(event) as ((socket: Socket) => void)[]
+    const [accept] = server.listeners(event) as ((socket: Socket) => void)[]
     server.removeAllListeners(event)
+    return (socket) => accept!.call(server, socket)
+  }
+
+  private fastLane(begin: FastLane['begin']): FastLane {
+    const { lives, onClosed, acceptGeneral } = this
     return {
       begin,
       lives,
@@ -97,7 +132,7 @@ export class Listener {
       handOver: (socket, bytes) => {
         socket.pause()
         if (bytes.length > 0) socket.unshift(bytes)
-        acceptGeneral!.call(server, socket)
+        acceptGeneral(socket)
         this.watch(socket)
         socket.resume()
       },
@@ -115,8 +150,10 @@ export class Listener {
     const begin = (socket: Socket) => {
       const age = this.config.maxConnectionAge * (0.8 + 0.4 * Math.random())
       const life = this.lives.begin(socket, age)
-      if (lane === null) this.watch(socket)
-      else fastConnections.add(new FastConnection(socket, life, lane, removed))
+      if (lane === null) {
+        this.acceptGeneral(socket)
+        this.watch(socket)
+      } else fastConnections.add(new FastConnection(socket, life, lane, removed))
     }
     server.on('connection', (socket: Socket) => {
       this.accepted++
@@ -127,7 +164,13 @@ export class Listener {
       if (isPlain) begin(socket)
     })
     // Requests of a TLS connection have this socket, not the one below it.
-    server.on('secureConnection', (socket: Socket) => {
+    server.on('secureConnection', (socket: TLSSocket) => {
+      const { tls } = this.config
+      const isRequired = tls?.clientAuth === 'required'
+      if (tls?.clientCa !== undefined && !admitsCertificate(socket, isRequired)) {
+        onClosed('client_certificate')
+        return void socket.on('error', () => {}).destroy()
+      }
       if (lane !== null)
         socket.on('error', (error: NodeJS.ErrnoException) => {
           onClosed(error.code?.startsWith('ERR_SSL') ? 'tls' : 'reset')
@@ -200,9 +243,15 @@ export class Listener {
     const before = this.config.tls
     this.config = next
     this.applyLimits()
-    const changed = next.tls?.cert !== before?.cert || next.tls?.key !== before?.key
-    if ('setSecureContext' in this.server && next.tls !== undefined && changed)
-      this.server.setSecureContext(secureContext(next.tls))
+    const { tls } = next
+    const key = this.ticketKeyOf(next)
+    if (!('setSecureContext' in this.server) || tls === undefined || key === null) return
+    const isSame = before?.cert === tls.cert && before.key === tls.key
+    if (isSame && before.clientCa === tls.clientCa && this.ticketKey?.equals(key)) return
+    this.ticketKey = key
+    this.server.setSecureContext(secureContext(tls, key))
+    // Read at each connection.
+    Object.assign(this.server, { requestCert: tls.clientCa !== undefined })
   }
 
   /** Whether the connection ends with this response; asked when its head is written. */

@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { plainAddress } from '../../opd/base/client-address.ts'
 import { occurrences } from '../../opd/base/header-list.ts'
+import { identityOfCaller } from '../admission/caller-certificate.ts'
 import type { ProblemCode } from '../problem.ts'
 import type { Body, Inbound, Reply } from '../types.ts'
 import { isHost } from '../wire/fields.ts'
@@ -102,6 +103,7 @@ export function inboundOf(
     head: { fields: request.rawHeaders, query, encoding: undefined, forwarded: null },
     remote: plainAddress(request.socket.remoteAddress ?? ''),
     secure: isTls(request.socket),
+    identity: identityOfCaller(request.socket),
     arrived: performance.now(),
     reply: new HttpReply(response, isLast),
   }

@@ -17,10 +17,27 @@ export const maxHead = 64 * 1024
 /** Milliseconds between two looks at the time limits of connections. */
 export const checkInterval = (headTimeout: number) => Math.max(50, Math.min(1000, headTimeout / 5))
 
-export const secureContext = ({ cert, key }: { cert: string; key: string }) =>
-  ({ cert, key, minVersion: 'TLSv1.2', secureOptions: constants.SSL_OP_NO_RENEGOTIATION }) as const
+export type ListenerTls = NonNullable<ProxyConfig['tls']>
 
-export function createNodeServer({ tls, headTimeout }: ProxyConfig): Server | TlsServer {
+/** Seconds that a session can be resumed: as long as a certificate is not verified again. */
+const sessionTimeout = 300
+
+export const secureContext = ({ cert, key, clientCa }: ListenerTls, ticketKeys: Buffer) =>
+  ({
+    ...{ cert, key, ticketKeys, sessionTimeout },
+    ...(clientCa === undefined ? {} : { ca: clientCa }),
+    minVersion: 'TLSv1.2',
+    secureOptions: constants.SSL_OP_NO_RENEGOTIATION,
+    // That of Node.js is of the command line, which differs between processes. With other authorities of callers the
+    // ticket keys differ as well.
+    sessionIdContext: 'bidweir',
+  }) as const
+
+/** @param ticketKeys null: without TLS */
+export function createNodeServer(
+  { tls, headTimeout }: ProxyConfig,
+  ticketKeys: Buffer | null,
+): Server | TlsServer {
   const settings = {
     insecureHTTPParser: false,
     // headFault checks the host, and the router sends a problem document.
@@ -36,9 +53,13 @@ export function createNodeServer({ tls, headTimeout }: ProxyConfig): Server | Tl
       isIdle(socket) &&
       pathOf(url).startsWith('/pass/'),
   }
-  return tls === undefined
-    ? createServer(settings)
-    : createTlsServer({ ...settings, ...secureContext(tls), handshakeTimeout: headTimeout })
+  if (tls === undefined || ticketKeys === null) return createServer(settings)
+  return createTlsServer({
+    ...{ ...settings, ...secureContext(tls, ticketKeys), handshakeTimeout: headTimeout },
+    requestCert: tls.clientCa !== undefined,
+    // The listener refuses them and counts why.
+    rejectUnauthorized: false,
+  })
 }
 
 /** For one process, or for several that share the port. */

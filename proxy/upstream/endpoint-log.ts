@@ -6,8 +6,8 @@ import { requestIdOf } from '../../opd/openrtb/request.ts'
 
 export type EndpointState = 'up' | 'failing' | 'ejected'
 
-/** Why a request failed: the error of its connection, its deadline, or the status of its response. */
-export type Failure = Error | 'timeout' | number
+/** Why a request failed: the error of its connection, its deadline, or the status of its response. `slow`: all are too late. */
+export type Failure = Error | 'timeout' | 'slow' | number
 
 /**
  * Milliseconds after a recovery in which nothing is logged; doubled after each recovery, up to the maximum. An endpoint
@@ -26,7 +26,7 @@ const reasons: Readonly<Record<string, string>> = {
 }
 
 function describe(failure: Failure): { reason: string; status?: number; err?: string } {
-  if (failure === 'timeout') return { reason: 'timeout' }
+  if (typeof failure === 'string') return { reason: failure }
   if (typeof failure === 'number') return { reason: 'status', status: failure }
   const code = (failure as NodeJS.ErrnoException).code ?? ''
   return { reason: reasons[code] ?? 'broken', err: failure.message }

@@ -2,15 +2,16 @@
 import { adminSchema, storeSchema } from '../../admin/config.ts'
 import { proxySchema } from '../../proxy/config.ts'
 import { contextTtl } from './schema.ts'
+import { pathText } from './values.ts'
 
-export interface CrossFault {
+interface CrossFault {
   path: PropertyKey[]
   found: string
   allowed: string
 }
 
 /** Faults of rows whose id another row above has. */
-export function repeatedIds(rows: unknown, path: string[]): CrossFault[] {
+function repeatedIds(rows: unknown, path: string[]): CrossFault[] {
   if (!Array.isArray(rows)) return []
   const seen = new Set<unknown>()
   const faults: CrossFault[] = []
@@ -21,6 +22,22 @@ export function repeatedIds(rows: unknown, path: string[]): CrossFault[] {
     else if (id !== undefined) seen.add(id)
   }
   return faults
+}
+
+/** Suppliers whose `callers.subjects` nobody can meet. */
+function uncertifiedCallers(rows: unknown, clientCa: unknown): CrossFault[] {
+  if (!Array.isArray(rows) || clientCa != null) return []
+  return rows.flatMap((row, index): CrossFault[] => {
+    const subjects = (row as { callers?: { subjects?: unknown } } | null)?.callers?.subjects
+    if (!Array.isArray(subjects) || subjects.length === 0) return []
+    return [
+      {
+        path: ['suppliers', index, 'callers', 'subjects'],
+        found: 'subjects without proxy.tls.clientCa',
+        allowed: 'none, or proxy.tls.clientCa: the authorities that sign certificates of callers',
+      },
+    ]
+  })
 }
 
 const anyHost = new Set(['', '0.0.0.0', '[::]'])
@@ -85,14 +102,43 @@ function sealedFaults(at: (...path: string[]) => unknown): CrossFault[] {
     })
 }
 
-/** Checks the raw value, so that these faults are reported together with all others. */
-export function crossFaults(root: unknown): CrossFault[] {
+/** Faults of secrets that are written into the file. */
+function writtenSecrets(suppliers: unknown, external: ReadonlyMap<string, string>): CrossFault[] {
+  if (!Array.isArray(suppliers)) return []
+  return suppliers.flatMap((supplier, at) => {
+    const { headers } = (supplier ?? {}) as { headers?: { secretFrom?: unknown } | null }
+    const values = headers?.secretFrom
+    if (values === null || typeof values !== 'object') return []
+    return Object.keys(values)
+      .map((name) => ['suppliers', at, 'headers', 'secretFrom', name])
+      .filter((path) => !external.has(pathText(path)))
+      .map((path) => ({
+        ...{ path, found: 'a value' },
+        allowed: 'a reference to the secret, {file: PATH} or ${NAME}',
+      }))
+  })
+}
+
+/** @param external sources of the values that are not in the file, by path */
+export const supplierFaults = (
+  suppliers: unknown,
+  external: ReadonlyMap<string, string>,
+): CrossFault[] => [
+  ...repeatedIds(suppliers, ['suppliers']),
+  ...writtenSecrets(suppliers, external),
+]
+
+/**
+ * Checks the raw value, so that these faults are reported together with all others.
+ * @param external sources of the values that are not in the file, by path
+ */
+export function crossFaults(root: unknown, external: ReadonlyMap<string, string>): CrossFault[] {
   const at = (...path: string[]) =>
     path.reduce<unknown>((value, key) => (value as Record<string, unknown> | null)?.[key], root)
   const hasRedis = at('store', 'redis') != null
   const shared = hasRedis || /^postgres/.test(String(at('store', 'database')))
   const faults = [
-    ...repeatedIds(at('suppliers'), ['suppliers']),
+    ...supplierFaults(at('suppliers'), external),
     ...repeatedIds(at('opd', 'keys'), ['opd', 'keys']),
     ...repeatedAddresses([
       ['proxy', at('proxy', 'listen') ?? proxySchema.shape.listen.parse(undefined)],
@@ -107,6 +153,7 @@ export function crossFaults(root: unknown): CrossFault[] {
       found: 'nothing',
       allowed: 'at least one key where Redis or PostgreSQL is configured: the nodes share it',
     })
+  faults.push(...uncertifiedCallers(at('suppliers'), at('proxy', 'tls', 'clientCa')))
   const role = at('node', 'role')
   const isSealed = at('models', 'from') != null
   if ((role === 'serve' || role === 'train') && !hasRedis && !isSealed)

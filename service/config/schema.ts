@@ -7,6 +7,7 @@ import {
   noticesSchema,
   storeSchema,
 } from '../../admin/config.ts'
+import { is32Bytes } from '../../opd/base/secret.ts'
 import { duration } from '../../opd/base/units.ts'
 import { clearingSchema, opdSchema } from '../../opd/config.ts'
 import { decisionLogSchema } from '../../opd/state/decision-log.ts'
@@ -15,10 +16,7 @@ import { eventsSchema } from '../events/config.ts'
 
 const base64url32 = z
   .string()
-  .refine(
-    (text) => /^[A-Za-z0-9_-]{43}=?$/.test(text) && Buffer.from(text, 'base64url').length === 32,
-    '32 bytes in base64url, as `bidweir key new` prints them',
-  )
+  .refine(is32Bytes, '32 bytes in base64url, as `bidweir key new` prints them')
 
 export const contextTtl = duration('48h')
 
@@ -167,6 +165,14 @@ export const configSchema = z.strictObject({
         .default('all')
         .describe(
           'all: prices bids, and trains the shared models if no other node does. serve: prices, and leaves the training to other nodes. train: trains and shares the models, without bid traffic. serve and train need store.redis; serve may have models.from instead.',
+        ),
+      zone: z
+        .string()
+        .min(1)
+        .max(128)
+        .optional()
+        .describe(
+          'Zone that the node runs in. Endpoints with the same `zone` are preferred. Without it all zones are equal.',
         ),
     })
     .prefault({})

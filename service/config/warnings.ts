@@ -1,5 +1,6 @@
 /** Warnings about values of a configuration that are valid but rarely intended. */
 import { type OpdConfig, opdSchema } from '../../opd/config.ts'
+import { endpointOf } from '../../proxy/upstream/config.ts'
 import { workerCount } from '../limits.ts'
 import type { Config, SupplierConfig } from './schema.ts'
 
@@ -28,6 +29,11 @@ const opdWarningsOf = ({ id, opd }: SupplierConfig) =>
     ? []
     : opdWarnings.filter(([meets]) => meets(opd)).map(([, text]) => `suppliers ${id}: opd.${text}`)
 
+const tlsWarningsOf = ({ id, endpoints, tls }: SupplierConfig) =>
+  tls === undefined || endpoints.some((each) => endpointOf(each).url.startsWith('https:'))
+    ? []
+    : [`suppliers ${id}: tls has no effect: no endpoint begins with https://`]
+
 /** A limit below the number of processes is not kept: each of them has 1 at least. */
 const limitWarningsOf = ({ proxy, suppliers }: Config, count = workerCount(proxy)) =>
   suppliers.flatMap(({ id, maxInFlight }) =>
@@ -48,7 +54,8 @@ export function warningsOf(config: Config): string[] {
       return opd === undefined
         ? [`suppliers ${id}: neither endpoints nor opd: nothing can be asked of it`]
         : []
-    const anyone = callers.cidrs.length === 0 && Object.keys(callers.headers).length === 0
+    const { cidrs, headers, subjects } = callers
+    const anyone = cidrs.length === 0 && Object.keys(headers).length === 0 && subjects.length === 0
     return isPublic && anyone
       ? [`suppliers ${id}: callers is empty and proxy.listen is not loopback: anyone may send bids`]
       : []
@@ -56,6 +63,7 @@ export function warningsOf(config: Config): string[] {
   return [
     ...routes,
     ...config.suppliers.flatMap(opdWarningsOf),
+    ...config.suppliers.flatMap(tlsWarningsOf),
     ...limitWarningsOf(config),
     ...sealedWarningsOf(config),
   ]

@@ -16,6 +16,7 @@ import type { ModelControlSource } from '../../opd/state/model-control.ts'
 import type { ModelManager } from '../../opd/state/model-manager.ts'
 import type { ModelBus } from '../../opd/state/shared-model.ts'
 import type { DecisionRecord } from '../../opd/types.ts'
+import type { TicketKeys } from '../../proxy/listen/ticket-keys.ts'
 import type { ProxyCounters } from '../../proxy/proxy.ts'
 import type { ConfigRef, KeyRows, LocationState } from '../bid-path.ts'
 import { addCounts } from './counters.ts'
@@ -54,6 +55,7 @@ interface NodeParts {
   sink: DecisionSink | null
   stats: EngineStats
   counters: ProxyCounters
+  tickets: TicketKeys
   log: Log
 }
 
@@ -76,6 +78,7 @@ export function openWorkers(count: number, parts: NodeParts): WorkerPool {
         [...current.active].filter(([, { invalid }]) => invalid).map(([id]) => id),
       ),
       location: parts.location(),
+      ticketSecret: parts.tickets.secret(Date.now()),
     }),
     methods: {
       models,

@@ -1,6 +1,7 @@
 /** Messages between the first process of a node and its workers. */
 import type { DayAmount } from '../../opd/pricing/day-reductions.ts'
 import type { Mode } from '../../opd/shared/arms.ts'
+import type { TicketSecret } from '../../proxy/listen/ticket-keys.ts'
 import type { ProcessLoad } from '../../proxy/node-load.ts'
 import type { LocationState } from '../bid-path.ts'
 import type { Config } from '../config/schema.ts'
@@ -24,6 +25,8 @@ export interface StartMessage {
   config: Config
   invalidOpd: ReadonlySet<string>
   location: LocationState
+  /** Of TLS session tickets. */
+  ticketSecret: TicketSecret
   progress: Progress
 }
 

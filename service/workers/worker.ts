@@ -13,6 +13,7 @@ import type { ModelControlSource } from '../../opd/state/model-control.ts'
 import { createModelManager } from '../../opd/state/model-manager.ts'
 import { createModelSync } from '../../opd/state/model-sync.ts'
 import type { ModelBus } from '../../opd/state/shared-model.ts'
+import { TicketKeys } from '../../proxy/listen/ticket-keys.ts'
 import { activeSuppliers, type ConfigRef, createBidPath } from '../bid-path.ts'
 import type { SupplierConfig } from '../config/schema.ts'
 import { createLog } from '../log.ts'
@@ -97,6 +98,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
       sharedTokens: peer.port<SharedTokens>('tokens'),
       sharesPort: true,
       tracer: tracing,
+      tickets: new TicketKeys(start.ticketSecret, Date.now()),
     },
   })
   const { engine, proxy } = bidPath
