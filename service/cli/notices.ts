@@ -19,7 +19,8 @@ import { createContextCodec, Nonces } from '../../opd/pricing/context.ts'
 import { rateOf } from '../../opd/shared/rates.ts'
 import { logFiles, readLogs } from '../../opd/state/log-reader.ts'
 import type { Config } from '../config/schema.ts'
-import { loadOrCreateKeys } from '../context-keys.ts'
+import { referenceRules } from '../config/supplier-block.ts'
+import { keysFile, loadOrCreateKeys } from '../context-keys.ts'
 import { createLog } from '../log.ts'
 import { retentionMs } from '../runtime-config.ts'
 import { StoredSuppliers } from '../stored-suppliers.ts'
@@ -276,7 +277,9 @@ export async function importNotices(
   let faults = 0
   await withStore(config, streams, async (store) => {
     const base = options.config === undefined ? '.' : dirname(options.config)
-    const stored = new StoredSuppliers(store, base, createLog('error'))
+    // Their blocks were checked when they were stored, and again by the nodes.
+    const references = referenceRules(base, () => [keysFile(config.stateDir)])
+    const stored = new StoredSuppliers(store, references, createLog('error'))
     await stored.read()
     const suppliers = new Map(
       stored
