@@ -124,8 +124,6 @@ export interface LookupResult {
 export interface WinMoney {
   cleared: number
   margin: number
-  /** false: the exchange did not apply the lower price, so nothing was taken off. Default: true. */
-  applied?: boolean
 }
 
 /** What a win notice says beside its price. */

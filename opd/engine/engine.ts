@@ -167,7 +167,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     codec: () => pricingDeps.codec,
     settings: () => config,
   })
-  const outcomes = createOutcomes({ ...deps, stats, reductions, rate, fault })
+  const outcomes = createOutcomes({ ...deps, stats, rate, fault })
 
   function warnOfNoImp(ssp: string): void {
     if (warnedOfNoImp.has(ssp)) return
