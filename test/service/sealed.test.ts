@@ -253,6 +253,6 @@ t.test('what a sealed node cannot have is a fault of the configuration', async (
 t.test('a sealed node does not start without a model that it can use', async (t) => {
   writeFileSync(modelFile, 'no model')
   await t.rejects(runBidweir(['start', '--config', configOf(folders.sealed)], folders.sealed), {
-    message: /exited with 1: [^]*models\.bin: it is no file of `bidweir model export`/,
+    message: /exited with 1: [\s\S]*models\.bin: it is no file of `bidweir model export`/,
   })
 })

@@ -91,7 +91,10 @@ t.test(
   { skip: existsSync('/dev/full') ? false : '/dev/full not found' },
   async (t) => {
     errors.length = 0
-    const sink = createDecisionLog({ path: '/dev/full', maxBytes: mebi, keep: 2, contexts: false }, log)
+    const sink = createDecisionLog(
+      { path: '/dev/full', maxBytes: mebi, keep: 2, contexts: false },
+      log,
+    )
     for (let n = 0; n < 3; n++) {
       sink.decided(entry(`${n}`))
       await sink.flush()
