@@ -138,10 +138,13 @@ const agentPort = 50051
 /** Exchanges that run agents say by SERVER_PORT where they call. */
 const agentAddress = () => `0.0.0.0:${process.env['SERVER_PORT'] || agentPort}`
 
+const resolvedLog = (log: ParsedConfig['proxy']['accessLog'], base: string) =>
+  log === null || log.path === 'stdout' ? log : { ...log, path: resolve(base, log.path) }
+
 /** Relative paths in a file are relative to the file itself (CONTRACT 2). `base`: its folder, or the working directory. */
 function resolvePaths(config: ParsedConfig, base: string): Config {
   const stateDir = resolve(base, chosenDir(config))
-  const { store, opd, agent, models } = config
+  const { store, opd, agent, models, proxy } = config
   const { decisionLog } = opd
   const path = decisionLog === null ? '' : resolve(base, decisionLog.path)
   return {
@@ -151,6 +154,7 @@ function resolvePaths(config: ParsedConfig, base: string): Config {
     agent: agent === null ? null : { ...agent, listen: agent.listen ?? agentAddress() },
     models: { ...models, from: models.from === null ? null : resolve(base, models.from) },
     opd: { ...opd, decisionLog: decisionLog === null ? null : { ...decisionLog, path } },
+    proxy: { ...proxy, accessLog: resolvedLog(proxy.accessLog, base) },
     suppliersFrom: config.suppliersFrom.map((folder) => resolve(base, folder)),
   }
 }
