@@ -201,7 +201,7 @@ t.test('an operator holds a supplier, and the change is audited', async (t) => {
   const held = await called(client, 'hold', { supplier: 'acme', hold: true })
   t.match(held, { isError: false, json: { supplier: 'acme', hold: true } })
   const audit = (await (await node.api('/api/svc/audit/')).json()) as { who?: string }[]
-  t.match(JSON.stringify(audit), /"hold"/)
+  t.match(JSON.stringify(audit), /"op"/)
   await called(client, 'hold', { supplier: 'acme', hold: false })
   const nobody = await called(client, 'hold', { supplier: 'nobody', hold: true })
   t.match(nobody, { isError: true, json: { status: 404 } })
