@@ -4,6 +4,7 @@ import type { Registry } from 'prom-client'
 import type { Log } from '../opd/base/log.ts'
 import type { SharedTokens } from '../opd/ports.ts'
 import type { Engine } from '../opd/types.ts'
+import { AccessLog } from './access-log.ts'
 import { leaseTokens } from './admission/allotment.ts'
 import { addressCheck } from './admission/callers.ts'
 import { type Budget, LoopLag } from './admission/overload.ts'
@@ -21,7 +22,7 @@ import { type Gauges, loadsOf, type ProcessLoad } from './node-load.ts'
 import { PassThrough } from './pass/pass.ts'
 import { Router } from './router.ts'
 import type { DirectoryState, Supplier } from './supplier.ts'
-import { Suppliers } from './suppliers.ts'
+import { Suppliers, type UnhealthyEndpoints } from './suppliers.ts'
 import type { BidTracer } from './tracer.ts'
 import { createResolver } from './upstream/resolver.ts'
 
@@ -45,6 +46,10 @@ export function createProxy(
     tracer?: BidTracer | null
     /** Of the node, whose endpoints are preferred. */
     zone?: string | null
+    /** Whether this process checks the health of endpoints. */
+    checksHealth?: boolean
+    /** An endpoint has failed its health checks, or passes them again. */
+    onHealth?: () => void
     /** Of TLS sessions of callers; those of another process of this node. */
     tickets?: TicketKeys
   },
@@ -58,10 +63,14 @@ export function createProxy(
     others = () => [],
     tracer = null,
     zone = null,
+    checksHealth = true,
+    onHealth = () => {},
     tickets = new TicketKeys(null, Date.now()),
   } = deps
   const closed = new Map<string, number>()
   const onClosed = (reason: string) => closed.set(reason, (closed.get(reason) ?? 0) + 1)
+  /** Lines of the access log, by what became of them. */
+  const logged = new Map<string, number>()
   const budget: Budget = { inFlight: 0, bytes: 0, kept: 0 }
   const gzip = openKeptGzip(log)
   const decoder = new RequestDecoder(budget, () => context.limits, gzip)
@@ -73,7 +82,13 @@ export function createProxy(
       ),
   })
   const suppliers = new Suppliers({
-    upstream: { resolver, lane: config.fastLane ? 'fast' : 'general', zone },
+    upstream: {
+      resolver,
+      lane: config.fastLane ? 'fast' : 'general',
+      zone,
+      checksHealth,
+      onHealth,
+    },
     leased: sharedTokens !== null,
     maxInFlight: config.maxInFlightPerSupplier,
     log,
@@ -88,7 +103,14 @@ export function createProxy(
     decoding: decoder.running,
     waiting: decoder.waiting,
   })
-  const bound = bindMetrics(registry, { suppliers: suppliers.all, gauges, others, decoder, closed })
+  const bound = bindMetrics(registry, {
+    suppliers: suppliers.all,
+    gauges,
+    others,
+    decoder,
+    closed,
+    logged,
+  })
   const lag = new LoopLag(bound.lag)
   const pass = new PassThrough({
     trusted: (remote) => context.trusted(remote),
@@ -103,6 +125,7 @@ export function createProxy(
     gzip,
     long: new LongResponses(),
     tracer,
+    accessLog: null,
     limits: { maxInFlight: 0, maxHeldBytes: 0, maxRequestBytes: 0, maxRewriteBytes: 0 },
     recompress: 'same',
     via: null,
@@ -136,6 +159,12 @@ export function createProxy(
       maxRewriteBytes: next.maxRewriteBytes,
     }
     context.recompress = next.recompress
+    if (next.accessLog === null) {
+      void context.accessLog?.close()
+      context.accessLog = null
+    } else if (context.accessLog === null)
+      context.accessLog = new AccessLog(next.accessLog, log, logged)
+    else context.accessLog.configure(next.accessLog)
     context.via = next.via ? '1.1 bidweir' : null
     listener.configure(next)
     suppliers.limit(next.maxInFlightPerSupplier)
@@ -166,6 +195,10 @@ export function createProxy(
       stateOf: (supplier: string) => DirectoryState | undefined,
       share: number,
     ): void => suppliers.setDirectory(stateOf, share),
+    /** Endpoints that fail the health checks of this process. */
+    unhealthy: (): UnhealthyEndpoints => suppliers.unhealthyEndpoints,
+    /** Takes the results of another process. */
+    setUnhealthy: (unhealthy: UnhealthyEndpoints): void => suppliers.setUnhealthy(unhealthy),
     drain: () => listener.drain(),
     /** Resolves when all requests in flight have their responses. */
     async close(): Promise<void> {
@@ -176,6 +209,7 @@ export function createProxy(
       resolver.close()
       pass.close()
       suppliers.destroy()
+      await context.accessLog?.close()
     },
     destroy(): void {
       listener.destroy()
@@ -185,11 +219,12 @@ export function createProxy(
     suppliers: suppliers.all as ReadonlyMap<string, Supplier>,
     /** The gauges of this process. */
     load: (): ProcessLoad => ({ ...gauges(), suppliers: loadsOf(suppliers.all.values()) }),
-    /** The counters of this process, to which those of others can be added. `closed`: connections, by reason. */
+    /** The counters of this process, to which those of others can be added. `closed`: connections, by reason. `logged`: lines of the access log. */
     counters: {
       suppliers: suppliers.metrics as ReadonlyMap<string, SupplierMetrics>,
       of: (id: string): SupplierMetrics => suppliers.metricsOf(id),
       closed,
+      logged,
       decoder: decoder as { bytes: number },
       ...bound,
     },
