@@ -22,7 +22,7 @@ import { type Gauges, loadsOf, type ProcessLoad } from './node-load.ts'
 import { PassThrough } from './pass/pass.ts'
 import { Router } from './router.ts'
 import type { DirectoryState, Supplier } from './supplier.ts'
-import { Suppliers } from './suppliers.ts'
+import { Suppliers, type UnhealthyEndpoints } from './suppliers.ts'
 import type { BidTracer } from './tracer.ts'
 import { createResolver } from './upstream/resolver.ts'
 
@@ -46,6 +46,10 @@ export function createProxy(
     tracer?: BidTracer | null
     /** Of the node, whose endpoints are preferred. */
     zone?: string | null
+    /** Whether this process checks the health of endpoints. */
+    checksHealth?: boolean
+    /** An endpoint has failed its health checks, or passes them again. */
+    onHealth?: () => void
     /** Of TLS sessions of callers; those of another process of this node. */
     tickets?: TicketKeys
   },
@@ -59,6 +63,8 @@ export function createProxy(
     others = () => [],
     tracer = null,
     zone = null,
+    checksHealth = true,
+    onHealth = () => {},
     tickets = new TicketKeys(null, Date.now()),
   } = deps
   const closed = new Map<string, number>()
@@ -76,7 +82,13 @@ export function createProxy(
       ),
   })
   const suppliers = new Suppliers({
-    upstream: { resolver, lane: config.fastLane ? 'fast' : 'general', zone },
+    upstream: {
+      resolver,
+      lane: config.fastLane ? 'fast' : 'general',
+      zone,
+      checksHealth,
+      onHealth,
+    },
     leased: sharedTokens !== null,
     maxInFlight: config.maxInFlightPerSupplier,
     log,
@@ -185,6 +197,10 @@ export function createProxy(
       stateOf: (supplier: string) => DirectoryState | undefined,
       share: number,
     ): void => suppliers.setDirectory(stateOf, share),
+    /** Endpoints that fail the health checks of this process. */
+    unhealthy: (): UnhealthyEndpoints => suppliers.unhealthyEndpoints,
+    /** Takes the results of another process. */
+    setUnhealthy: (unhealthy: UnhealthyEndpoints): void => suppliers.setUnhealthy(unhealthy),
     drain: () => listener.drain(),
     /** Resolves when all requests in flight have their responses. */
     async close(): Promise<void> {

@@ -37,7 +37,7 @@ import { modelsDirOf } from './models.ts'
 import { createNodeFigures } from './node-figures.ts'
 import { createNodeProblems } from './node-problems.ts'
 import { activeOpd, opdState } from './opd-state.ts'
-import { listedSuppliers, ratesAge, reportSettings } from './runtime-config.ts'
+import { configuredEndpoints, listedSuppliers, ratesAge, reportSettings } from './runtime-config.ts'
 import { nodeMetrics } from './workers/metrics.ts'
 
 /** Milliseconds that a scrape waits for the sums of all nodes. */
@@ -216,6 +216,12 @@ export async function openAdminPlane(
         snapshots: snapshotCatalog(modelsDirOf(current.config)),
         followed: followModelControl,
         now,
+        endpoints: (id) => configuredEndpoints(current.active.get(id)?.supplier),
+        endpointNodes: async () =>
+          (await allNodes.nodes()).map(({ node, suppliers: known }) => ({
+            node,
+            of: (id: string) => known[id]?.endpoints,
+          })),
       }),
       supplierBlocks({ ...rules, store, authenticate, now }),
       dashboard({
