@@ -22,6 +22,7 @@ import {
 } from './metrics.ts'
 import { type Gauges, nodeLoad, type ProcessLoad, type SupplierLoad } from './node-load.ts'
 import type { Supplier } from './supplier.ts'
+import type { TlsIdentity } from './wire/tls-identity.ts'
 
 /** What a scrape reads. */
 interface ProxyState {
@@ -32,6 +33,8 @@ interface ProxyState {
   decoder: { bytes: number }
   /** Connections closed or refused by reason. */
   closed: ReadonlyMap<string, number>
+  /** Lines of the access log, by what became of them. */
+  logged: ReadonlyMap<string, number>
 }
 
 /** A supplier as a scrape sees it, with the sums of all processes. */
@@ -39,6 +42,10 @@ interface Scraped extends SupplierLoad {
   id: string
   active: boolean
   metrics: SupplierMetrics
+  /** Of the certificates that its configuration names. */
+  expiries: TlsIdentity['expiries']
+  /** Too few of its endpoints are available, so all are used. */
+  panicking: boolean
   /** It has all gauges. Others have those that differ from a supplier at rest: thousands would be most of a scrape. */
   isTop: boolean
 }
@@ -63,16 +70,26 @@ const refusedSamples = ({ id, metrics }: Scraped): Sample[] =>
     .filter(({ value }) => value > 0)
 
 function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
-  const { suppliers, others, decoder, closed } = state
+  const { suppliers, others, decoder, closed, logged } = state
   /** `requests` fills this list. Its row comes before all other rows that read it. */
   let scraped: Scraped[] = []
   function* requests() {
     const top = yield* busiest(suppliers.values(), ({ metrics }) => metrics.total)
     scraped = []
     for (const supplier of suppliers.values()) {
-      const { id, active, metrics } = supplier
+      const { id, active, metrics, tls, endpoints } = supplier
+      const { expiries } = tls
+      const { panicking } = endpoints
       const isTop = top.has(supplier)
-      scraped.push({ id, active, metrics, isTop, ...nodeLoad(supplier, others()) })
+      scraped.push({
+        id,
+        active,
+        metrics,
+        expiries,
+        panicking,
+        isTop,
+        ...nodeLoad(supplier, others()),
+      })
       yield* outcomeSamples(id, metrics)
       yield null
     }
@@ -155,6 +172,25 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
         ({ metrics }) => metrics.replays > 0,
       ),
     ),
+    counter(
+      'bidweir_health_checks_total',
+      'Health checks of endpoints, by result',
+      each(
+        ({ id, metrics: { checks, failedChecks } }) => [
+          { value: checks - failedChecks, labels: { ssp: id, result: 'ok' } },
+          { value: failedChecks, labels: { ssp: id, result: 'failed' } },
+        ],
+        ({ metrics }) => metrics.checks > 0,
+      ),
+    ),
+    gauge(
+      'bidweir_endpoints_panic',
+      '1 while too few endpoints of a supplier are available, so that health checks are ignored',
+      perSupplier(
+        () => 1,
+        ({ panicking }) => panicking,
+      ),
+    ),
     gauge(
       'bidweir_requests_in_flight',
       'Bid requests in flight',
@@ -206,7 +242,7 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
     ),
     gauge(
       'bidweir_endpoint_up',
-      '0 while an endpoint fails or is ejected',
+      '0 while an endpoint fails, is ejected, fails its health checks, or is out by an operator',
       perEndpoint(
         ({ state }) => (state === 'up' ? 1 : 0),
         ({ endpoints, isTop }) => isTop || endpoints.some(({ state }) => state !== 'up'),
@@ -225,7 +261,22 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
         (supplier) => supplier.isTop && isBusy(supplier),
       ),
     ),
+    gauge(
+      'bidweir_supplier_certificate_expiry_timestamp_seconds',
+      'Time at which a certificate in `tls` of the supplier expires: its client certificate, or the first of its authorities',
+      each(
+        ({ id, expiries }) =>
+          expiries.map(({ certificate, expires }) => ({
+            value: expires / 1000,
+            labels: { ssp: id, certificate },
+          })),
+        ({ expiries }) => expiries.length > 0,
+      ),
+    ),
     gauge('bidweir_connections', 'Connections of callers', () => one(nodeGauge('connections'))),
+    gauge('bidweir_http2_connections', 'Connections of callers over HTTP/2', () =>
+      one(nodeGauge('http2Connections')),
+    ),
     gauge('bidweir_held_bytes', 'Bytes of bodies in memory', () => one(nodeGauge('heldBytes'))),
     gauge('bidweir_held_bytes_limit', 'Limit for the bytes of bodies in memory', () =>
       one(nodeGauge('maxHeldBytes')),
@@ -258,6 +309,11 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
     ),
     counter('bidweir_connections_closed_total', 'Connections closed or refused, by reason', () =>
       byLabel('reason', closed),
+    ),
+    counter(
+      'bidweir_access_log_lines_total',
+      'Lines of the access log: written, dropped (the buffer was full), limited (failed and slow requests beyond 1,000 a second)',
+      () => byLabel('result', logged),
     ),
     gauge(
       'bidweir_event_loop_lag_seconds',
