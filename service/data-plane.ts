@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import { Registry } from 'prom-client'
 import { createDirectory } from '../admin/directory.ts'
 import { NodeFingerprints } from '../admin/fleet/fingerprints.ts'
+import { DayCaps } from '../admin/store/day-caps.ts'
 import { openStore } from '../admin/store/index.ts'
 import { createRetention } from '../admin/store/retention.ts'
 import { createDuplicateCounts, createRollup } from '../admin/store/rollup.ts'
-import { createTakenOff } from '../admin/store/taken-off.ts'
 import type { Log } from '../opd/base/log.ts'
 import type { Slices } from '../opd/base/slices.ts'
 import { createBidLog } from '../opd/state/bid-log.ts'
@@ -17,6 +17,7 @@ import { bidLogLimit } from '../proxy/memory.ts'
 import type { DirectoryState } from '../proxy/supplier.ts'
 import { type ConfigRef, createBidPath, type LocationState } from './bid-path.ts'
 import type { Config } from './config/schema.ts'
+import type { ReferenceRules } from './config/supplier-block.ts'
 import { loadOrCreateKeys } from './context-keys.ts'
 import { fingerprintReader } from './fingerprints.ts'
 import { type Place, workerCount } from './limits.ts'
@@ -35,8 +36,8 @@ export type Components = Awaited<ReturnType<typeof openComponents>>
 /** Milliseconds after the start; hours that passed without a node are summed then. */
 const firstRetention = 5000
 
-/** @param base folder of relative paths in references of suppliers of the API */
-export async function openComponents(current: ConfigRef, base: string, log: Log) {
+/** @param references where references of suppliers of the API lead */
+export async function openComponents(current: ConfigRef, references: ReferenceRules, log: Log) {
   const started = current.config
   const ownKeys = started.opd.keys ?? loadOrCreateKeys(started.stateDir)
   const keysOf = (config: Config) => config.opd.keys ?? ownKeys
@@ -56,7 +57,7 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
   })
   const now = store.clock
   const directory = await createDirectory(store, log)
-  const stored = new StoredSuppliers(store, base, log)
+  const stored = new StoredSuppliers(store, references, log)
   await stored.read()
   current.config = { ...started, suppliers: stored.mergedWith(started.suppliers) }
   for (const supplier of current.config.suppliers)
@@ -66,6 +67,7 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
   const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
   const spool = join(started.stateDir, 'bid-log')
   await restoreBids(spool, bidLog, log)
+  let onHealth = () => {}
   // Set when the proxy exists, which then takes the number of nodes from `models`.
   let onNodes = () => {}
   const models = await openModels({
@@ -80,7 +82,8 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
     onNodes: () => onNodes(),
   })
   const { modelManager, followModelControl, redis, buses, tokens } = models
-  const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
+  const sink =
+    decisionLog === null ? null : createDecisionLog(decisionLog, log, started.models.from !== null)
   // Everything that counts wins uses the connections of the ledger, never those of the API.
   const winStore = { ...store, db: store.wins }
   const rollup = createRollup(winStore, log)
@@ -121,11 +124,13 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
       tracer: tracing,
       tickets,
       others: () => pool?.loads() ?? [],
+      onHealth: () => onHealth(),
     },
   })
   const { engine, proxy } = bidPath
-  const takenOff = createTakenOff(winStore, engine.reductions, { now, log })
-  await takenOff.flush()
+  const { reductions, rate } = engine
+  const reducedToday = new DayCaps({ db: store.wins, reductions, rate, now, log })
+  await reducedToday.read()
   const { ledger } = store
   const capsOfToday = () => dayCaps(engine, current.active.keys(), now())
   const lost = lastLost(store)
@@ -151,11 +156,19 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
     suppliers: () => ({ ...stored.counts(), all: current.config.suppliers.length }),
   })
   const location = (): LocationState => {
-    const { suppliers, holds } = directory.snapshot()
+    const { suppliers, holds, overrides } = directory.snapshot()
     const states = new Map<string, DirectoryState>()
     for (const [id, { datacenters, ...seats }] of suppliers)
       states.set(id, { ...seats, allotment: datacenters.get(started.location) })
-    return { states, holds, share: 1 / models.nodes }
+    const time = now()
+    for (const [id, rows] of Map.groupBy(overrides, ({ supplier }) => supplier)) {
+      const state = states.get(id) ?? { inactiveSeats: new Set(), allotment: undefined }
+      const decided = rows.map(
+        (row) => [row.endpoint, { state: row.state, left: row.until - time }] as const,
+      )
+      states.set(id, { ...state, overrides: new Map(decided) })
+    }
+    return { states, holds, share: 1 / models.nodes, unhealthy: proxy.unhealthy() }
   }
   const applyLocation = () => {
     const state = location()
@@ -164,6 +177,7 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
   }
   directory.onChange(applyLocation)
   onNodes = applyLocation
+  onHealth = () => pool?.notifyAll('health', proxy.unhealthy())
   applyLocation()
   if (buses !== null && place.count > 1) {
     pool = openWorkers(place.count, {
@@ -200,6 +214,7 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
     bidLog,
     rollup,
     duplicates,
+    reducedToday,
     events,
     engine,
     proxy,
@@ -226,7 +241,7 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
       await events?.close()
       retention.close()
       await fingerprints.close()
-      await takenOff.close()
+      reducedToday.close()
       await duplicates.close()
       await rollup.close()
     },
