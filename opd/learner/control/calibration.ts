@@ -21,7 +21,7 @@ const transport = 0.06
 /** With fewer expected wins nothing is measured. */
 const few = 20
 /** Bounds of a multiple. */
-const [lowest, highest] = [0.6, 7]
+const [lowest, highest] = [0.2, 7]
 /** A smaller expected loss is not measured. */
 const leastLoss = 0.002
 

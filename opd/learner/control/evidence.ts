@@ -183,6 +183,9 @@ export function groupOf({ arm, held, lnF, winIn, winOut }: Outcome): Group | nul
   return arm === 'explored' ? 'explored' : lnF < ownPrice ? 'lowered' : 'own'
 }
 
+/** Whether the price of a bid shows what a lower price loses. */
+export const isTried = (group: Group | null): boolean => group === 'lowered' || group === 'explored'
+
 /**
  * Sums by supplier, as deltas contain them:
  *

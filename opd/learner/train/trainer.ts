@@ -160,6 +160,7 @@ export class Trainer {
   /** Trains with an exposure of this node, which is read and loaded, as lost, and reports it. */
   private lost(features: Uint8Array, weight: number, age: number): void {
     this.log.add('lost', weight, age, features)
+    this.suppliers.of(this.seen.supplier).resolved(this.seen, weight)
     this.training.lost(features, weight)
   }
 
@@ -261,8 +262,8 @@ export class Trainer {
     this.schedule.fitted(this.rows.settled, this.now)
   }
 
-  refitJob(now: number, before: Uint8Array): Uint8Array | null {
-    return this.schedule.job(this.rows, now, this.delays.shares, before)
+  refitJob(now: number): Uint8Array | null {
+    return this.schedule.job(this.rows, now, this.delays.shares)
   }
 
   /** Settles an exposure that is due: it trains as lost. Returns 0, or the time at which it is examined again. */
@@ -302,8 +303,10 @@ export class Trainer {
     this.schedule.fitted(refitted[0]!, refitted[1]!)
     this.delays.restore(delays)
     this.received.add(received)
-    if (!carries) this.lostExposures.lose(now)
-    else if (pending.length > 0) this.pending.restore(pending)
+    if (!carries) {
+      this.lostExposures.lose(now)
+      this.suppliers.tried.forgetPending()
+    } else if (pending.length > 0) this.pending.restore(pending)
     else for (const { bytes, weight } of exposures) this.keep(bytes, weight)
   }
 

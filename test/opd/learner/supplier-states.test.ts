@@ -63,6 +63,7 @@ function cluster(nodes: number, to: (node: number) => number) {
       out: 0.9,
       winIn: 0.5,
       winOut: 0.48,
+      explored: false,
     })
     state.exposed(outcome, 20_000)
     if (random() < (held ? 0.5 : 0.46)) due.push([now + 6000, to(node), outcome])
@@ -143,7 +144,10 @@ t.test('bids are held, unless notices say the lowest winning price', (t) => {
         state.won(outcome, 0.9, start)
         if (says !== 'nothing') state.learnLeast(outcome, 0.8)
       } else if (says === 'all') state.learnLeast(outcome, 2)
-      state.decided(policy, 'revenue', { inBa: 1, out: 0.9, winIn: 0.5, winOut: 0.48 })
+      state.decided(policy, 'revenue', {
+        ...{ inBa: 1, out: 0.9, winIn: 0.5, winOut: 0.48 },
+        explored: false,
+      })
     }
     controls.advance(start, 20_000)
     return state.heldShare
