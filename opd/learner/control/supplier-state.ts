@@ -178,21 +178,29 @@ export class SupplierState {
     this.guards.exposed(winOut, winIn > 0 ? winOut / winIn : 1, outcome.at, noticeTimeout)
     const group = groupOf(outcome)
     if (group === null) return
-    for (const evidence of this.both) evidence.exposed(group, outcome)
+    for (const evidence of this.both) evidence.age++
     if (isTried(group)) this.tried.addSent()
   }
 
-  /** It is known whether an exposure won. It represents `weight` bids. */
+  /**
+   * It is known whether an exposure won, which represents `weight` bids. Bids of which it is not known yet are no evidence: those
+   * at lower prices are the newest after a start, and the oldest after a guard acted.
+   */
   resolved(outcome: Outcome, weight: number): void {
-    if (isTried(groupOf(outcome))) this.tried.addSettled(weight)
+    const group = groupOf(outcome)
+    if (group === null) return
+    for (let n = 0; n < weight; n++)
+      for (const evidence of this.both) evidence.exposed(group, outcome)
+    if (isTried(group)) this.tried.addSettled(weight)
   }
 
-  won(outcome: Outcome, cleared: number, now: number): void {
+  /** `isResolved` false: a crash lost the exposure, so it is no evidence, and neither is its win. */
+  won(outcome: Outcome, cleared: number, now: number, isResolved = true): void {
     const { inBa, sent, weight } = outcome
     const group = groupOf(outcome)
     this.guards.won(outcome.at, sent, cleared, now, isTried(group))
     this.lossNotices.won()
-    if (group === null) return
+    if (group === null || !isResolved) return
     for (const evidence of this.both) evidence.won(group, inBa, Math.min(cleared, sent), weight)
   }
 
@@ -203,6 +211,7 @@ export class SupplierState {
     if (group === null) return
     const { inBa, sent, weight } = outcome
     for (const evidence of this.both) {
+      evidence.age++
       evidence.exposed(group, outcome)
       if (cleared !== null) evidence.won(group, inBa, Math.min(cleared, sent), weight)
     }

@@ -125,10 +125,10 @@ export class Trainer {
     const { seen } = this
     if (!(clearedPrice >= 0) || !this.training.read(features)) return
     const age = now - seen.at
-    const count = () => this.suppliers.of(seen.supplier).won(seen, clearedPrice, now)
+    const supplier = this.suppliers.of(seen.supplier)
     if (this.lostExposures.has(seen.at, () => this.delays.age(shareOf(seen.ticket)), now)) {
       // The exposure was lost before it trained the curve, so the win does not train it either.
-      if (this.lostExposures.isCounted(seen.at)) count()
+      if (this.lostExposures.isCounted(seen.at)) supplier.won(seen, clearedPrice, now, false)
       return
     }
     const weight = this.pending.take(seen.ticket, features)
@@ -138,7 +138,7 @@ export class Trainer {
     this.log.add(part, 0, age, features)
     const known = knownLeast(least, seen.sent)
     this.won(features, part, age, true, known)
-    count()
+    supplier.won(seen, clearedPrice, now)
     if (known > 0) this.suppliers.of(seen.supplier).learnLeast(seen, known)
   }
 
@@ -201,8 +201,8 @@ export class Trainer {
     this.received.beforeUse()
     const { seen, training } = this
     if (!training.read(features)) return
-    this.suppliers.of(seen.supplier).withdrawn(seen)
     if (this.pending.take(seen.ticket, features) > 0) return
+    this.suppliers.of(seen.supplier).withdrawn(seen)
     training.load(features)
     this.log.add('undone', 1, now - seen.at, features)
     training.undo(features)
