@@ -1,7 +1,9 @@
-/** Writes docs/reference from the code: `npm run docs`. A test fails when the files are out of date. */
+/** Writes docs/reference from the code, and what documents quote of RESULTS.md: `npm run docs`. A test fails when the files are out of date. */
 import { writeFileSync } from 'node:fs'
 import { eventJsonSchema } from '../service/events/event.ts'
 import { chartFiles } from './generate/chart.ts'
+import { problemsPage } from './generate/problems.ts'
+import { quotingDocuments } from './generate/quotes.ts'
 import { reasons } from './generate/reasons.ts'
 import { api, inspectService, metrics } from './generate/service.ts'
 import { commands, configuration } from './generate/usage.ts'
@@ -15,6 +17,7 @@ export async function reference(): Promise<Record<string, string>> {
     'api.md': api(inspected.api),
     'metrics.md': metrics(inspected.metrics),
     'reasons.md': reasons(),
+    'problems.md': problemsPage(),
     'events.schema.json': `${JSON.stringify(eventJsonSchema(), null, 2)}\n`,
   }
 }
@@ -24,4 +27,6 @@ if (import.meta.main) {
     writeFileSync(new URL(`reference/${name}`, import.meta.url), text)
   for (const [name, text] of Object.entries(chartFiles()))
     writeFileSync(new URL(`../charts/bidweir/${name}`, import.meta.url), text)
+  for (const [name, text] of Object.entries(quotingDocuments()))
+    writeFileSync(new URL(`../${name}`, import.meta.url), text)
 }

@@ -3,6 +3,8 @@ import * as z from 'zod'
 import { is32Bytes } from '../opd/base/secret.ts'
 import { areCertificates, isTlsPair } from '../opd/base/tls-pair.ts'
 import { autoSize, duration, hostPort, size } from '../opd/base/units.ts'
+import { accessLogSchema } from './access-log.ts'
+import { headerName, headerValue, upstreamShape, url } from './upstream/config.ts'
 
 const cidr = z.string().refine((text) => {
   // As strict as BlockList, which throws: `10/8` and `010.0.0.1` mean different things to different readers.
@@ -11,16 +13,6 @@ const cidr = z.string().refine((text) => {
   const width = bits === undefined ? 0 : /^\d{1,3}$/.test(bits) ? Number(bits) : 999
   return family !== 0 && more.length === 0 && width <= (family === 6 ? 128 : 32)
 }, 'an IP address or a CIDR range such as 10.0.0.0/8')
-
-const url = (schemes: string[]) =>
-  z.string().refine(
-    (text) => {
-      if (!URL.canParse(text)) return false
-      const { protocol, username, password, hash } = new URL(text)
-      return schemes.includes(protocol) && `${username}${password}${hash}` === ''
-    },
-    `a URL without user or fragment (${schemes.map((scheme) => `${scheme}//host/path`).join(', ')})`,
-  )
 
 const origin = url(['http:', 'https:']).refine((text) => {
   if (!URL.canParse(text)) return true
@@ -64,6 +56,27 @@ export const proxySchema = z.strictObject({
     .describe(
       'TLS of the listener for bid traffic. Without it the listener speaks plain HTTP/1.1.',
     ),
+  http2: z
+    .strictObject({
+      enabled: z
+        .boolean()
+        .default(false)
+        .describe(
+          'Whether callers may use HTTP/2: over TLS by ALPN, without TLS with prior knowledge. The general lane serves it.',
+        ),
+      maxStreams: z
+        .int()
+        .min(1)
+        .max(10_000)
+        .default(256)
+        .describe('Most requests of one connection at once. A change applies to new connections.'),
+    })
+    .prefault({})
+    .describe('HTTP/2 of callers.'),
+  accessLog: accessLogSchema
+    .nullable()
+    .default(null)
+    .describe('Access log of bid requests. null: none, at no cost.'),
   maxRequestBytes: size('1MiB').describe(
     'Largest body of a bid request, bytes. Longer bodies are refused with 413.',
   ),
@@ -132,15 +145,21 @@ export const proxySchema = z.strictObject({
     .describe('Whether a Via header is added to requests and responses.'),
 })
 
+const mirrorSchema = z.strictObject({
+  endpoint: url(['http:', 'https:']).describe('URL of the mirror.'),
+  share: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0.01)
+    .describe('Share of the requests that is copied. At most 64 copies are there at once.'),
+})
+
+export type MirrorConfig = z.infer<typeof mirrorSchema>
+
 /** What the proxy needs of one supplier of the file. */
 export const routeSchema = z.strictObject({
-  endpoints: z
-    .array(url(['http:', 'https:']))
-    .max(64)
-    .default([])
-    .describe(
-      'URLs of the supplier, between which requests are balanced. Without one the integration serves standalone prices only.',
-    ),
+  ...upstreamShape,
   timeout: duration('120ms')
     .refine((ms) => ms >= 1, 'a duration of at least 1ms')
     .describe(
@@ -166,7 +185,7 @@ export const routeSchema = z.strictObject({
         .default([])
         .describe('Addresses and CIDR ranges that may send bid requests. Empty: any.'),
       headers: z
-        .record(z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'a header name'), z.string())
+        .record(headerName, headerValue)
         .default({})
         .describe('Headers and the values that a bid request must carry.'),
       subjects: z
@@ -179,6 +198,17 @@ export const routeSchema = z.strictObject({
     })
     .prefault({})
     .describe('Who may send bid requests of this supplier. Others get 403.'),
+  openrtb: z
+    .enum(['json', 'protobuf'])
+    .default('json')
+    .describe(
+      'Format of bid requests and bid responses whose Content-Type is absent or application/octet-stream. protobuf: Protocol Buffers. json: JSON without a Content-Type; octets are not read.',
+    ),
+  mirror: mirrorSchema
+    .optional()
+    .describe(
+      'A second endpoint that gets copies of requests. Its responses are compared in metrics and thrown away.',
+    ),
   passThrough: origin
     .optional()
     .describe(

@@ -16,12 +16,16 @@ import {
 import {
   bounds,
   type DurationHistogram,
+  mirrorOutcomes,
+  mirrorResults,
+  mirrorSides,
   outcomes,
   refusals,
   type SupplierMetrics,
 } from './metrics.ts'
 import { type Gauges, nodeLoad, type ProcessLoad, type SupplierLoad } from './node-load.ts'
 import type { Supplier } from './supplier.ts'
+import type { TlsIdentity } from './wire/tls-identity.ts'
 
 /** What a scrape reads. */
 interface ProxyState {
@@ -32,6 +36,8 @@ interface ProxyState {
   decoder: { bytes: number }
   /** Connections closed or refused by reason. */
   closed: ReadonlyMap<string, number>
+  /** Lines of the access log, by what became of them. */
+  logged: ReadonlyMap<string, number>
 }
 
 /** A supplier as a scrape sees it, with the sums of all processes. */
@@ -39,6 +45,10 @@ interface Scraped extends SupplierLoad {
   id: string
   active: boolean
   metrics: SupplierMetrics
+  /** Of the certificates that its configuration names. */
+  expiries: TlsIdentity['expiries']
+  /** Too few of its endpoints are available, so all are used. */
+  panicking: boolean
   /** It has all gauges. Others have those that differ from a supplier at rest: thousands would be most of a scrape. */
   isTop: boolean
 }
@@ -48,6 +58,7 @@ const isBusy = ({ inFlight, isTop, metrics }: Scraped) =>
 /** A cause of `none` is told of the busiest suppliers alone. */
 const hasLimit = ({ cause, isTop, metrics }: Scraped) =>
   metrics.total > 0 && (isTop || cause === 'load' || cause === 'lateness' || cause === 'probing')
+const isMirrored = ({ metrics }: Scraped) => metrics.mirror.requests.some((count) => count > 0)
 const isLimited = ({ queued, isTop }: Scraped) => queued > 0 || isTop
 
 function* outcomeSamples(ssp: string, { requests }: SupplierMetrics): Generator<Sample> {
@@ -62,17 +73,39 @@ const refusedSamples = ({ id, metrics }: Scraped): Sample[] =>
     .map((reason, at) => ({ value: metrics.refusals[at]!, labels: { ssp: id, reason } }))
     .filter(({ value }) => value > 0)
 
+/** Samples of counters by name; what has not happened is absent. */
+const mirrorSamples = (
+  label: string,
+  names: readonly string[],
+  countsOf: (mirror: SupplierMetrics['mirror']) => Float64Array,
+) =>
+  function* ({ id, metrics }: Scraped): Generator<Sample> {
+    const counts = countsOf(metrics.mirror)
+    for (const [at, name] of names.entries())
+      if (counts[at]! > 0) yield { value: counts[at]!, labels: { ssp: id, [label]: name } }
+  }
+
 function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
-  const { suppliers, others, decoder, closed } = state
+  const { suppliers, others, decoder, closed, logged } = state
   /** `requests` fills this list. Its row comes before all other rows that read it. */
   let scraped: Scraped[] = []
   function* requests() {
     const top = yield* busiest(suppliers.values(), ({ metrics }) => metrics.total)
     scraped = []
     for (const supplier of suppliers.values()) {
-      const { id, active, metrics } = supplier
+      const { id, active, metrics, tls, endpoints } = supplier
+      const { expiries } = tls
+      const { panicking } = endpoints
       const isTop = top.has(supplier)
-      scraped.push({ id, active, metrics, isTop, ...nodeLoad(supplier, others()) })
+      scraped.push({
+        id,
+        active,
+        metrics,
+        expiries,
+        panicking,
+        isTop,
+        ...nodeLoad(supplier, others()),
+      })
       yield* outcomeSamples(id, metrics)
       yield null
     }
@@ -148,11 +181,62 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
       each(refusedSamples, ({ metrics }) => metrics.total > 0),
     ),
     counter(
+      'bidweir_mirror_requests_total',
+      'Copies of requests to the mirror of a supplier, by outcome: answer, no_bid (204), timeout, error (no whole response of at most 128 KiB), skipped (64 were in flight)',
+      each(
+        mirrorSamples('outcome', mirrorOutcomes, ({ requests }) => requests),
+        isMirrored,
+      ),
+    ),
+    counter(
+      'bidweir_mirror_compared_total',
+      'Responses of the mirror compared with those of the supplier, by the first difference: status, bids (their number), prices, same; unknown: one of them is not complete or cannot be read',
+      each(
+        mirrorSamples('result', mirrorResults, ({ results }) => results),
+        isMirrored,
+      ),
+    ),
+    counter(
+      'bidweir_mirror_bids_total',
+      'Bids in compared responses, of the supplier and of the mirror',
+      each(
+        mirrorSamples('of', mirrorSides, ({ bids }) => bids),
+        isMirrored,
+      ),
+    ),
+    counter(
+      'bidweir_mirror_price_total',
+      'Sum of the prices (CPM) of bids in compared responses, of the supplier and of the mirror',
+      each(
+        mirrorSamples('of', mirrorSides, ({ prices }) => prices),
+        isMirrored,
+      ),
+    ),
+    counter(
       'bidweir_replays_total',
       'Requests sent once more on a new connection',
       perSupplier(
         ({ metrics }) => metrics.replays,
         ({ metrics }) => metrics.replays > 0,
+      ),
+    ),
+    counter(
+      'bidweir_health_checks_total',
+      'Health checks of endpoints, by result',
+      each(
+        ({ id, metrics: { checks, failedChecks } }) => [
+          { value: checks - failedChecks, labels: { ssp: id, result: 'ok' } },
+          { value: failedChecks, labels: { ssp: id, result: 'failed' } },
+        ],
+        ({ metrics }) => metrics.checks > 0,
+      ),
+    ),
+    gauge(
+      'bidweir_endpoints_panic',
+      '1 while too few endpoints of a supplier are available, so that health checks are ignored',
+      perSupplier(
+        () => 1,
+        ({ panicking }) => panicking,
       ),
     ),
     gauge(
@@ -206,7 +290,7 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
     ),
     gauge(
       'bidweir_endpoint_up',
-      '0 while an endpoint fails or is ejected',
+      '0 while an endpoint fails, is ejected, fails its health checks, or is out by an operator',
       perEndpoint(
         ({ state }) => (state === 'up' ? 1 : 0),
         ({ endpoints, isTop }) => isTop || endpoints.some(({ state }) => state !== 'up'),
@@ -225,7 +309,22 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
         (supplier) => supplier.isTop && isBusy(supplier),
       ),
     ),
+    gauge(
+      'bidweir_supplier_certificate_expiry_timestamp_seconds',
+      'Time at which a certificate in `tls` of the supplier expires: its client certificate, or the first of its authorities',
+      each(
+        ({ id, expiries }) =>
+          expiries.map(({ certificate, expires }) => ({
+            value: expires / 1000,
+            labels: { ssp: id, certificate },
+          })),
+        ({ expiries }) => expiries.length > 0,
+      ),
+    ),
     gauge('bidweir_connections', 'Connections of callers', () => one(nodeGauge('connections'))),
+    gauge('bidweir_http2_connections', 'Connections of callers over HTTP/2', () =>
+      one(nodeGauge('http2Connections')),
+    ),
     gauge('bidweir_held_bytes', 'Bytes of bodies in memory', () => one(nodeGauge('heldBytes'))),
     gauge('bidweir_held_bytes_limit', 'Limit for the bytes of bodies in memory', () =>
       one(nodeGauge('maxHeldBytes')),
@@ -258,6 +357,11 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
     ),
     counter('bidweir_connections_closed_total', 'Connections closed or refused, by reason', () =>
       byLabel('reason', closed),
+    ),
+    counter(
+      'bidweir_access_log_lines_total',
+      'Lines of the access log: written, dropped (the buffer was full), limited (failed and slow requests beyond 1,000 a second)',
+      () => byLabel('result', logged),
     ),
     gauge(
       'bidweir_event_loop_lag_seconds',

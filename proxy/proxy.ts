@@ -4,6 +4,7 @@ import type { Registry } from 'prom-client'
 import type { Log } from '../opd/base/log.ts'
 import type { SharedTokens } from '../opd/ports.ts'
 import type { Engine } from '../opd/types.ts'
+import { AccessLog } from './access-log.ts'
 import { leaseTokens } from './admission/allotment.ts'
 import { addressCheck } from './admission/callers.ts'
 import { type Budget, LoopLag } from './admission/overload.ts'
@@ -21,7 +22,7 @@ import { type Gauges, loadsOf, type ProcessLoad } from './node-load.ts'
 import { PassThrough } from './pass/pass.ts'
 import { Router } from './router.ts'
 import type { DirectoryState, Supplier } from './supplier.ts'
-import { Suppliers } from './suppliers.ts'
+import { Suppliers, type UnhealthyEndpoints } from './suppliers.ts'
 import type { BidTracer } from './tracer.ts'
 import { createResolver } from './upstream/resolver.ts'
 
@@ -43,6 +44,12 @@ export function createProxy(
     /** The gauges of those processes. */
     others?: () => Iterable<ProcessLoad>
     tracer?: BidTracer | null
+    /** Of the node, whose endpoints are preferred. */
+    zone?: string | null
+    /** Whether this process checks the health of endpoints. */
+    checksHealth?: boolean
+    /** An endpoint has failed its health checks, or passes them again. */
+    onHealth?: () => void
     /** Of TLS sessions of callers; those of another process of this node. */
     tickets?: TicketKeys
   },
@@ -55,10 +62,15 @@ export function createProxy(
     sharesPort = false,
     others = () => [],
     tracer = null,
+    zone = null,
+    checksHealth = true,
+    onHealth = () => {},
     tickets = new TicketKeys(null, Date.now()),
   } = deps
   const closed = new Map<string, number>()
   const onClosed = (reason: string) => closed.set(reason, (closed.get(reason) ?? 0) + 1)
+  /** Lines of the access log, by what became of them. */
+  const logged = new Map<string, number>()
   const budget: Budget = { inFlight: 0, bytes: 0, kept: 0 }
   const gzip = openKeptGzip(log)
   const decoder = new RequestDecoder(budget, () => context.limits, gzip)
@@ -70,13 +82,20 @@ export function createProxy(
       ),
   })
   const suppliers = new Suppliers({
-    upstream: { resolver, lane: config.fastLane ? 'fast' : 'general' },
+    upstream: {
+      resolver,
+      lane: config.fastLane ? 'fast' : 'general',
+      zone,
+      checksHealth,
+      onHealth,
+    },
     leased: sharedTokens !== null,
     maxInFlight: config.maxInFlightPerSupplier,
     log,
   })
   const gauges = (): Gauges => ({
     connections: listener.connections,
+    http2Connections: listener.http2Connections,
     heldBytes: budget.bytes - budget.kept,
     indexBytes: budget.kept,
     longResponses: context.long.running,
@@ -85,7 +104,14 @@ export function createProxy(
     decoding: decoder.running,
     waiting: decoder.waiting,
   })
-  const bound = bindMetrics(registry, { suppliers: suppliers.all, gauges, others, decoder, closed })
+  const bound = bindMetrics(registry, {
+    suppliers: suppliers.all,
+    gauges,
+    others,
+    decoder,
+    closed,
+    logged,
+  })
   const lag = new LoopLag(bound.lag)
   const pass = new PassThrough({
     trusted: (remote) => context.trusted(remote),
@@ -100,6 +126,7 @@ export function createProxy(
     gzip,
     long: new LongResponses(),
     tracer,
+    accessLog: null,
     limits: { maxInFlight: 0, maxHeldBytes: 0, maxRequestBytes: 0, maxRewriteBytes: 0 },
     recompress: 'same',
     via: null,
@@ -120,6 +147,7 @@ export function createProxy(
     tickets,
     onClosed,
     onRequest: (request, response) => router.receive(request, response),
+    onHttp2Request: (request) => router.receiveHttp2(request),
     beginFast: config.fastLane ? (...request) => router.beginFast(...request) : null,
     onUpgrade: (request, socket, head) => router.upgrade(request, socket, head),
   })
@@ -133,6 +161,12 @@ export function createProxy(
       maxRewriteBytes: next.maxRewriteBytes,
     }
     context.recompress = next.recompress
+    if (next.accessLog === null) {
+      void context.accessLog?.close()
+      context.accessLog = null
+    } else if (context.accessLog === null)
+      context.accessLog = new AccessLog(next.accessLog, log, logged)
+    else context.accessLog.configure(next.accessLog)
     context.via = next.via ? '1.1 bidweir' : null
     listener.configure(next)
     suppliers.limit(next.maxInFlightPerSupplier)
@@ -163,6 +197,10 @@ export function createProxy(
       stateOf: (supplier: string) => DirectoryState | undefined,
       share: number,
     ): void => suppliers.setDirectory(stateOf, share),
+    /** Endpoints that fail the health checks of this process. */
+    unhealthy: (): UnhealthyEndpoints => suppliers.unhealthyEndpoints,
+    /** Takes the results of another process. */
+    setUnhealthy: (unhealthy: UnhealthyEndpoints): void => suppliers.setUnhealthy(unhealthy),
     drain: () => listener.drain(),
     /** Resolves when all requests in flight have their responses. */
     async close(): Promise<void> {
@@ -173,6 +211,7 @@ export function createProxy(
       resolver.close()
       pass.close()
       suppliers.destroy()
+      await context.accessLog?.close()
     },
     destroy(): void {
       listener.destroy()
@@ -182,11 +221,12 @@ export function createProxy(
     suppliers: suppliers.all as ReadonlyMap<string, Supplier>,
     /** The gauges of this process. */
     load: (): ProcessLoad => ({ ...gauges(), suppliers: loadsOf(suppliers.all.values()) }),
-    /** The counters of this process, to which those of others can be added. `closed`: connections, by reason. */
+    /** The counters of this process, to which those of others can be added. `closed`: connections, by reason. `logged`: lines of the access log. */
     counters: {
       suppliers: suppliers.metrics as ReadonlyMap<string, SupplierMetrics>,
       of: (id: string): SupplierMetrics => suppliers.metricsOf(id),
       closed,
+      logged,
       decoder: decoder as { bytes: number },
       ...bound,
     },

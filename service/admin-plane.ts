@@ -1,12 +1,14 @@
 /** Composes the admin listener: authentication, and the plugin of each path. */
 
+import { setTimeout as pause } from 'node:timers/promises'
 import { AgentListener } from '../admin/agent/listener.ts'
 import { AgentMetrics } from '../admin/agent/metrics.ts'
+import { AgentPricer } from '../admin/agent/pricer.ts'
 import { bearer } from '../admin/auth/bearer.ts'
 import { createAuth } from '../admin/auth/index.ts'
 import { consoleCalls } from '../admin/console/route.ts'
 import { dashboard } from '../admin/dashboard/route.ts'
-import { createKeptSums } from '../admin/fleet/kept-sums.ts'
+import { KeptSums } from '../admin/fleet/kept-sums.ts'
 import type { LiveDeps } from '../admin/fleet/live.ts'
 import { createFleet } from '../admin/fleet/nodes.ts'
 import { alive, health } from '../admin/http/health.ts'
@@ -19,6 +21,7 @@ import { Reconciler } from '../admin/impressions/reconciler.ts'
 import { impressions } from '../admin/impressions/route.ts'
 import { management } from '../admin/management/route.ts'
 import { type BlockDeps, supplierBlocks } from '../admin/management/supplier-blocks.ts'
+import { mcp } from '../admin/mcp/route.ts'
 import { authMetrics, opdMetrics, reconcilerMetrics } from '../admin/metrics/registry.ts'
 import { decisions } from '../admin/prices/decisions.ts'
 import { standalone } from '../admin/prices/standalone.ts'
@@ -36,8 +39,11 @@ import { modelsDirOf } from './models.ts'
 import { createNodeFigures } from './node-figures.ts'
 import { createNodeProblems } from './node-problems.ts'
 import { activeOpd, opdState } from './opd-state.ts'
-import { listedSuppliers, ratesAge, reportSettings } from './runtime-config.ts'
+import { configuredEndpoints, listedSuppliers, ratesAge, reportSettings } from './runtime-config.ts'
 import { nodeMetrics } from './workers/metrics.ts'
+
+/** Milliseconds that a scrape waits for the sums of all nodes. */
+const longestRead = 500
 
 /** Whether a supplier encodes its prices. The suppliers are searched once for each configuration, not for each notice. */
 function encodedPricesIn(current: ConfigRef): () => boolean {
@@ -97,18 +103,26 @@ export async function openAdminPlane(
       draining: () => meters.life.draining,
     }),
   })
-  const kept = createKeptSums({ store, stats: engine.stats, now, log })
+  const kept = new KeptSums({
+    db: store.db,
+    async flush() {
+      await pool?.scrape()
+      await Promise.all([rollup.flush(), store.outcomes.run()])
+    },
+    rules: () => reportSettings(current.config),
+    ...{ now, log },
+  })
   const allNodes = createFleet({
     store,
     node: components.node,
     own: figures.read,
     now: store.clock,
     log,
-    kept,
   })
   opdMetrics(registry, {
     stats: engine.stats,
     counters,
+    kept: () => kept.all(),
     *invalid() {
       for (const [ssp, { invalid }] of current.active) yield { ssp, invalid }
     },
@@ -143,6 +157,8 @@ export async function openAdminPlane(
       if (outcome.kind === 'loss') applyLossOutcome(noticeDeps, outcome)
     },
     stream: events?.stream ?? null,
+    counted: (wins) => components.reducedToday.counted(wins),
+    stored: (wins) => components.reducedToday.stored(wins),
   })
   const notices = impressions({
     ...noticeDeps,
@@ -153,14 +169,22 @@ export async function openAdminPlane(
     log,
     tracer: components.tracing,
   })
-  const scraped =
+  const ofNode =
     pool === null
-      ? { metrics: () => metricsOf(registry) }
+      ? { metrics: () => metricsOf(registry), prepare: async () => {} }
       : nodeMetrics(registry, pool, proxy.counters)
+  const scraped = {
+    metrics: ofNode.metrics,
+    async prepare() {
+      // a scrape does not wait long for a store that hangs
+      await Promise.race([kept.read(), pause(longestRead, undefined, { ref: false })])
+      await ofNode.prepare()
+    },
+  }
   const live: LiveDeps = {
     suppliers,
     nodes: () => allNodes.nodes(),
-    kept: () => kept.read(),
+    kept,
     holds: () => directory.snapshot().holds,
     currency: () => current.config.currency.base,
     opd: (id) => opdState(engine.integration(id)),
@@ -180,6 +204,19 @@ export async function openAdminPlane(
     flush,
     rules: () => reportSettings(current.config),
   })
+  const agentConfig = current.config.agent
+  const agentMetrics = new AgentMetrics(registry)
+  const pricer = new AgentPricer({
+    originators: agentConfig?.originators ?? {},
+    engine,
+    metrics: agentMetrics,
+    supplierState(id) {
+      if (!current.active.has(id)) return 'unknown'
+      const state = directory.snapshot().suppliers.get(id)
+      const isActive = state?.datacenters.get(location)?.active ?? true
+      return isActive && state?.allSeatsInactive !== true ? 'active' : 'inactive'
+    },
+  })
   const admin = createAdmin({
     listen,
     log,
@@ -194,6 +231,12 @@ export async function openAdminPlane(
         snapshots: snapshotCatalog(modelsDirOf(current.config)),
         followed: followModelControl,
         now,
+        endpoints: (id) => configuredEndpoints(current.active.get(id)?.supplier),
+        endpointNodes: async () =>
+          (await allNodes.nodes()).map(({ node, suppliers: known }) => ({
+            node,
+            of: (id: string) => known[id]?.endpoints,
+          })),
       }),
       supplierBlocks({ ...rules, store, authenticate, now }),
       dashboard({
@@ -224,23 +267,17 @@ export async function openAdminPlane(
       }),
       standalone({ engine, authenticate, account }),
       decisions({ engine, authenticate, account }),
+      mcp({ pricer, authenticate, account }),
       notices,
     ],
   })
-  const agentConfig = current.config.agent
   const agent =
     agentConfig === null
       ? null
       : new AgentListener({
           config: agentConfig,
-          engine,
-          metrics: new AgentMetrics(registry),
-          supplierState(id) {
-            if (!current.active.has(id)) return 'unknown'
-            const state = directory.snapshot().suppliers.get(id)
-            const isActive = state?.datacenters.get(location)?.active ?? true
-            return isActive && state?.allSeatsInactive !== true ? 'active' : 'inactive'
-          },
+          pricer,
+          metrics: agentMetrics,
           ready: () => notReady().length === 0,
         })
   const noticesAddress = current.config.notices.listen

@@ -7,9 +7,11 @@ export function newKey(): string {
   return randomBytes(32).toString('base64url')
 }
 
+export const keysFile = (stateDir: string) => join(stateDir, 'keys.json')
+
 /** The keys of a state folder. The first call creates one. */
 export function loadOrCreateKeys(stateDir: string): { id: number; secret: string }[] {
-  const file = join(stateDir, 'keys.json')
+  const file = keysFile(stateDir)
   if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8'))
   const keys = [{ id: 1, secret: newKey() }]
   mkdirSync(dirname(file), { recursive: true })

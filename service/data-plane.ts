@@ -1,12 +1,13 @@
 /** Composes store, model, engine and proxy. They open in the order of their dependencies and close in reverse. */
+import { EventEmitter } from 'node:events'
 import { join } from 'node:path'
 import { Registry } from 'prom-client'
-import { createDirectory } from '../admin/directory.ts'
+import { createDirectory, type DirectorySnapshot } from '../admin/directory.ts'
 import { NodeFingerprints } from '../admin/fleet/fingerprints.ts'
+import { DayCaps } from '../admin/store/day-caps.ts'
 import { openStore } from '../admin/store/index.ts'
 import { createRetention } from '../admin/store/retention.ts'
 import { createDuplicateCounts, createRollup } from '../admin/store/rollup.ts'
-import { createTakenOff } from '../admin/store/taken-off.ts'
 import type { Log } from '../opd/base/log.ts'
 import type { Slices } from '../opd/base/slices.ts'
 import { createBidLog } from '../opd/state/bid-log.ts'
@@ -17,6 +18,7 @@ import { bidLogLimit } from '../proxy/memory.ts'
 import type { DirectoryState } from '../proxy/supplier.ts'
 import { type ConfigRef, createBidPath, type LocationState } from './bid-path.ts'
 import type { Config } from './config/schema.ts'
+import type { ReferenceRules } from './config/supplier-block.ts'
 import { loadOrCreateKeys } from './context-keys.ts'
 import { fingerprintReader } from './fingerprints.ts'
 import { type Place, workerCount } from './limits.ts'
@@ -27,21 +29,41 @@ import { dayCaps } from './opd-state.ts'
 import { ratesAge, retentionMs } from './runtime-config.ts'
 import { StoredSuppliers } from './stored-suppliers.ts'
 import { createTracing } from './tracing.ts'
-import { openWorkers, withWorkers } from './workers/first-process.ts'
-import type { WorkerPool } from './workers/pool.ts'
+import { Workers, withWorkers } from './workers/first-process.ts'
 
 export type Components = Awaited<ReturnType<typeof openComponents>>
 
 /** Milliseconds after the start; hours that passed without a node are summed then. */
 const firstRetention = 5000
 
-/** @param base folder of relative paths in references of suppliers of the API */
-export async function openComponents(current: ConfigRef, base: string, log: Log) {
+/** What the directory says of the suppliers at a location. `now`: milliseconds since the epoch. */
+function statesIn(
+  { suppliers, holds, overrides }: DirectorySnapshot,
+  location: string,
+  now: number,
+): Pick<LocationState, 'states' | 'holds'> {
+  const states = new Map<string, DirectoryState>()
+  for (const [id, { datacenters, ...seats }] of suppliers)
+    states.set(id, { ...seats, allotment: datacenters.get(location) })
+  for (const [id, rows] of Map.groupBy(overrides, ({ supplier }) => supplier)) {
+    const state = states.get(id) ?? { inactiveSeats: new Set(), allotment: undefined }
+    const decided = rows.map(
+      (row) => [row.endpoint, { state: row.state, left: row.until - now }] as const,
+    )
+    states.set(id, { ...state, overrides: new Map(decided) })
+  }
+  return { states, holds }
+}
+
+/** @param references where references of suppliers of the API lead */
+export async function openComponents(current: ConfigRef, references: ReferenceRules, log: Log) {
   const started = current.config
   const ownKeys = started.opd.keys ?? loadOrCreateKeys(started.stateDir)
   const keysOf = (config: Config) => config.opd.keys ?? ownKeys
   const place: Place = { index: 0, count: workerCount(started.proxy) }
-  let pool: WorkerPool | null = null
+  /** What a component tells those that open after it. */
+  const changes = new EventEmitter<{ control: []; nodes: []; health: [] }>()
+  const workers = new Workers()
   const registry = new Registry()
   const tracing = createTracing(log)
   const meters = bindProcessMetrics(
@@ -56,7 +78,7 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
   })
   const now = store.clock
   const directory = await createDirectory(store, log)
-  const stored = new StoredSuppliers(store, base, log)
+  const stored = new StoredSuppliers(store, references, log)
   await stored.read()
   current.config = { ...started, suppliers: stored.mergedWith(started.suppliers) }
   for (const supplier of current.config.suppliers)
@@ -66,8 +88,6 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
   const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
   const spool = join(started.stateDir, 'bid-log')
   await restoreBids(spool, bidLog, log)
-  // Set when the proxy exists, which then takes the number of nodes from `models`.
-  let onNodes = () => {}
   const models = await openModels({
     current,
     store,
@@ -76,11 +96,12 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
     held: bidLog.batches,
     now,
     log,
-    onControl: () => pool?.notifyAll('control'),
-    onNodes: () => onNodes(),
+    onControl: () => changes.emit('control'),
+    onNodes: () => changes.emit('nodes'),
   })
   const { modelManager, followModelControl, redis, buses, tokens } = models
-  const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
+  const sink =
+    decisionLog === null ? null : createDecisionLog(decisionLog, log, started.models.from !== null)
   // Everything that counts wins uses the connections of the ledger, never those of the API.
   const winStore = { ...store, db: store.wins }
   const rollup = createRollup(winStore, log)
@@ -111,7 +132,7 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
       shared:
         place.count === 1
           ? (redis?.shared ?? null)
-          : withWorkers(() => pool!, redis?.shared ?? null, bidLog),
+          : withWorkers(workers, redis?.shared ?? null, bidLog),
       sink,
     },
     proxy: {
@@ -120,12 +141,14 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
       sharesPort: place.count > 1,
       tracer: tracing,
       tickets,
-      others: () => pool?.loads() ?? [],
+      others: () => workers.loads(),
+      onHealth: () => changes.emit('health'),
     },
   })
   const { engine, proxy } = bidPath
-  const takenOff = createTakenOff(winStore, engine.reductions, { now, log })
-  await takenOff.flush()
+  const { reductions, rate } = engine
+  const reducedToday = new DayCaps({ db: store.wins, reductions, rate, now, log })
+  await reducedToday.read()
   const { ledger } = store
   const capsOfToday = () => dayCaps(engine, current.active.keys(), now())
   const lost = lastLost(store)
@@ -150,23 +173,23 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
     nodes: () => models.nodes,
     suppliers: () => ({ ...stored.counts(), all: current.config.suppliers.length }),
   })
-  const location = (): LocationState => {
-    const { suppliers, holds } = directory.snapshot()
-    const states = new Map<string, DirectoryState>()
-    for (const [id, { datacenters, ...seats }] of suppliers)
-      states.set(id, { ...seats, allotment: datacenters.get(started.location) })
-    return { states, holds, share: 1 / models.nodes }
-  }
+  const location = (): LocationState => ({
+    ...statesIn(directory.snapshot(), started.location, now()),
+    share: 1 / models.nodes,
+    unhealthy: proxy.unhealthy(),
+  })
   const applyLocation = () => {
     const state = location()
     bidPath.setLocation(state)
-    pool?.notifyAll('location', state)
+    workers.notifyAll('location', state)
   }
   directory.onChange(applyLocation)
-  onNodes = applyLocation
+  changes.on('nodes', applyLocation)
+  changes.on('health', () => workers.notifyAll('health', proxy.unhealthy()))
+  changes.on('control', () => workers.notifyAll('control'))
   applyLocation()
-  if (buses !== null && place.count > 1) {
-    pool = openWorkers(place.count, {
+  if (buses !== null && place.count > 1)
+    workers.open(place.count, {
       current,
       modelManager,
       models: buses.worker,
@@ -185,7 +208,6 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
       clockAhead: () => store.clockAhead,
       onDecided: events?.decided ?? null,
     })
-  }
 
   return {
     registry,
@@ -200,10 +222,11 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
     bidLog,
     rollup,
     duplicates,
+    reducedToday,
     events,
     engine,
     proxy,
-    pool,
+    pool: workers.pool,
     tracing,
     node,
     fingerprints,
@@ -214,7 +237,7 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
       bidLog.retain(config.opd.contextTtl)
       const changed = await bidPath.configure(config, slices, invalid)
       const withKeys = { ...config, opd: { ...config.opd, keys: keysOf(config) } }
-      await pool?.reload(withKeys, changed, invalid)
+      await workers.pool?.reload(withKeys, changed, invalid)
     },
     /** Flushes and closes the components that outlive the listeners. */
     async close() {
@@ -226,7 +249,7 @@ export async function openComponents(current: ConfigRef, base: string, log: Log)
       await events?.close()
       retention.close()
       await fingerprints.close()
-      await takenOff.close()
+      reducedToday.close()
       await duplicates.close()
       await rollup.close()
     },

@@ -58,8 +58,9 @@ function commonParts({ opd, currency, admin, store, events }: Config) {
   }
 }
 
-/** Endpoints and callers are addresses, which may differ by location. */
-const supplierParts = ({ endpoints, passThrough, callers, ...parts }: SupplierConfig) => parts
+/** Endpoints and callers are addresses, which may differ by location, and so may the credentials for them. */
+const supplierParts = ({ endpoints, headers, passThrough, callers, ...parts }: SupplierConfig) =>
+  parts
 
 /** Reads the fingerprints in time slices. A supplier that a reload has not changed is not read again. */
 export function fingerprintReader(config: () => Config, keys: () => KeyRows) {

@@ -15,7 +15,9 @@ import type { FileVersions } from './config/files.ts'
 import type { Load } from './config/loader.ts'
 import { needsRestart } from './config/restart.ts'
 import type { Config } from './config/schema.ts'
+import { referenceRules } from './config/supplier-block.ts'
 import { watchFiles } from './config/watch.ts'
+import { keysFile } from './context-keys.ts'
 import { openComponents } from './data-plane.ts'
 import { ratesAge } from './runtime-config.ts'
 import { supplierRules } from './supplier-rules.ts'
@@ -40,11 +42,14 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
   const current: ConfigRef = { config, active: activeSuppliers(config.suppliers, invalidOpd) }
   const started = config
   const path = load === null ? null : (loaded.files.keys().next().value ?? null)
-  const base = path === null ? '.' : dirname(path)
-  const components = await openComponents(current, base, log)
-  const { store, stored } = components
   /** The configuration of the file, without suppliers of the API. */
   let file: LoadedConfig & { config: Config } = loaded
+  const references = referenceRules(path === null ? '.' : dirname(path), () => [
+    keysFile(config.stateDir),
+    ...file.nodeFiles,
+  ])
+  const components = await openComponents(current, references, log)
+  const { store, stored } = components
   /** Applies the file and the suppliers of the API, as they are when the run begins. */
   const configure = oneAtATime(async () => {
     const suppliers = stored.mergedWith(file.config.suppliers)
@@ -88,7 +93,7 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
     if ((components.pool?.missing ?? 0) > 0) return ['workers']
     return components.hasModels() ? [] : ['models of the other nodes']
   }
-  const rules = { ...supplierRules(() => file, path, base), applied }
+  const rules = { ...supplierRules(() => file, path, references), applied }
   const adminPlane = await openAdminPlane(current, components, rules, notReady, log)
   const { port: adminPort } = await adminPlane.listen()
   const noticesPort = await adminPlane.listenForNotices()

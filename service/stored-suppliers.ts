@@ -6,7 +6,7 @@ import { oneAtATime } from '../opd/base/one-at-a-time.ts'
 import { createSlices } from '../opd/base/slices.ts'
 import type { FileVersions } from './config/files.ts'
 import type { SupplierConfig } from './config/schema.ts'
-import { checkBlock } from './config/supplier-block.ts'
+import { checkBlock, type ReferenceRules } from './config/supplier-block.ts'
 
 /** Counts for the metrics. */
 export interface StoredSupplierCounts {
@@ -20,7 +20,7 @@ export interface StoredSupplierCounts {
 
 export class StoredSuppliers {
   readonly #store: Store
-  readonly #base: string
+  readonly #references: ReferenceRules
   readonly #log: Log
   /** The newest revision that was read. */
   #newest = 0
@@ -31,10 +31,9 @@ export class StoredSuppliers {
   #conflicts: readonly string[] = []
   #used = 0
 
-  /** @param base folder of relative paths of references */
-  constructor(store: Store, base: string, log: Log) {
+  constructor(store: Store, references: ReferenceRules, log: Log) {
     this.#store = store
-    this.#base = base
+    this.#references = references
     this.#log = log
   }
 
@@ -69,7 +68,7 @@ export class StoredSuppliers {
 
   /** A block that cannot be used changes nothing: the supplier stays as it was on this node. */
   #check(id: string, block: Block): void {
-    const { supplier, faults, files } = checkBlock(block, this.#base)
+    const { supplier, faults, files } = checkBlock(block, this.#references)
     if (files.size > 0) this.#naming.set(id, { block, files })
     else this.#naming.delete(id)
     if (supplier !== null && faults.length === 0) {

@@ -2,7 +2,7 @@
 import type { BlockDeps } from '../admin/management/supplier-blocks.ts'
 import { withoutSecrets } from './config/hidden.ts'
 import { type Config, type SupplierConfig, supplierSchema } from './config/schema.ts'
-import { blockFaults } from './config/supplier-block.ts'
+import { blockFaults, type ReferenceRules } from './config/supplier-block.ts'
 import { listedSuppliers } from './runtime-config.ts'
 
 /** The configuration file as of the last reload. */
@@ -14,9 +14,13 @@ interface FileInUse {
 
 /**
  * @param path path of the configuration file; null: there is none
- * @param base folder of relative paths in references
+ * @param references where references of suppliers of the API lead
  */
-export function supplierRules(inUse: () => FileInUse, path: string | null, base: string) {
+export function supplierRules(
+  inUse: () => FileInUse,
+  path: string | null,
+  references: ReferenceRules,
+) {
   const config = () => inUse().config
   let indexed: Config | null = null
   let byId = new Map<string, SupplierConfig>()
@@ -33,7 +37,7 @@ export function supplierRules(inUse: () => FileInUse, path: string | null, base:
     inFile: (id) => found(id) !== undefined,
     fileCount: () => config().suppliers.length,
     fileSuppliers: () => listedSuppliers(config()),
-    check: (block) => blockFaults(block, base),
+    check: (block) => blockFaults(block, references),
     shown: (id) => withoutSecrets(found(id)!),
     schema: supplierSchema,
   } satisfies Omit<BlockDeps, 'store' | 'now' | 'applied'>

@@ -40,6 +40,7 @@ export interface Latency {
   p50: number
   p90: number
   p99: number
+  p999: number
   max: number
 }
 
@@ -83,7 +84,7 @@ function responseIn(data: Buffer, since: number): Response | null {
 
 const summary = (times: Histogram): Latency => ({
   ...{ count: times.count, p50: times.quantile(0.5), p90: times.quantile(0.9) },
-  ...{ p99: times.quantile(0.99), max: times.quantile(1) },
+  ...{ p99: times.quantile(0.99), p999: times.quantile(0.999), max: times.quantile(1) },
 })
 
 class Driver {

@@ -74,7 +74,7 @@ const haproxy: Subject = {
 
 const body = '{"id":"r","imp":[{"id":"1","banner":{"w":1}}]}'
 const request = Buffer.from(`${requestHead('/bid/acme', body.length)}${body}`)
-const none: Latency = { count: 0, p50: 0, p90: 0, p99: 0, max: 0 }
+const none: Latency = { count: 0, p50: 0, p90: 0, p99: 0, p999: 0, max: 0 }
 
 const kindOf = (deadline: number) => (response: Response) => {
   const { status, head, took } = response

@@ -47,10 +47,10 @@ const warmUp = { requests: 200_000, ms: 30_000 }
 
 /** `cost`: CPU microseconds per request that was answered as it should be. */
 function sampleOf(outcome: Outcome, bytes: number) {
-  const { count, failed, seconds, p50, p90, p99, cpu, watched } = outcome
+  const { count, failed, seconds, p50, p90, p99, p999, cpu, watched } = outcome
   const idle = (us: number) => Math.max(0, 1 - us / (seconds * 1e6))
   return {
-    ...{ p50, p90, p99, failed, rss: bytes, rate: count / seconds },
+    ...{ p50, p90, p99, p999, failed, rss: bytes, rate: count / seconds },
     cost: watched[0]! / Math.max(1, count - failed),
     supplierIdle: idle(watched[1]!),
     sourceIdle: idle(cpu),
@@ -193,9 +193,11 @@ await bench<Options, State>({
       ...{ ...short, blocks: costs },
     }),
     open: section({
-      title: 'The mix at a fixed rate: latency p50 / p99, milliseconds',
-      cases: [1000, 3000].map((rate) => ({ label: `${rate}/s`, rate })),
-      ...{ ...short, rounds: [3, 1], blocks: matrix(({ p50, p99 }) => `${ms(p50)} / ${ms(p99)}`) },
+      title: 'The mix at a fixed rate: latency p50 / p99 / p99.9, milliseconds',
+      proxies: ['bidweir', 'nginx', 'nginx + Lua', 'HAProxy'],
+      cases: [1000, 3000, 10_000, 20_000].map((rate) => ({ label: `${rate}/s`, rate })),
+      ...{ rounds: [3, 1], window: [4000, 300] },
+      blocks: matrix(({ p50, p99, p999 }) => `${ms(p50)} / ${ms(p99)} / ${ms(p999)}`),
     }),
     connections: section({
       title: 'Connections: CPU microseconds per request, the mix',
@@ -208,8 +210,8 @@ await bench<Options, State>({
     }),
     suppliers: section({
       title: 'Suppliers in use: CPU microseconds per request, the mix',
-      proxies: ['bidweir'],
-      cases: [1, 20, 200].map((count) => ({
+      proxies: ['bidweir', 'nginx'],
+      cases: [1, 2, 100, 3000].map((count) => ({
         ...{ label: `${count}`, paths: supplierIds.slice(0, count).map((id) => `/bid/${id}`) },
       })),
       ...{ ...short, rounds: [3, 1], blocks: costs },

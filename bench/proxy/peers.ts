@@ -33,7 +33,7 @@ const absent = (program: string) =>
   firstLine(program, '-v') === null && (`${program} not found` as const)
 
 /** Suppliers of bidweir's configuration: `bench`, and as many as the widest row needs. */
-export const supplierIds = ['bench', ...Array.from({ length: 199 }, (_, at) => `s${at + 1}`)]
+export const supplierIds = ['bench', ...Array.from({ length: 2999 }, (_, nth) => `s${nth + 1}`)]
 
 async function bidweir(origin: number): Promise<Program> {
   const endpoint = `http://127.0.0.1:${origin}/openrtb`

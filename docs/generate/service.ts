@@ -15,6 +15,7 @@ import type { ConfigRef } from '../../service/bid-path.ts'
 import { activeSuppliers } from '../../service/bid-path.ts'
 import { check } from '../../service/config/check.ts'
 import type { Config } from '../../service/config/schema.ts'
+import { referenceRules } from '../../service/config/supplier-block.ts'
 import { newKey } from '../../service/context-keys.ts'
 import { type Components, openComponents } from '../../service/data-plane.ts'
 import { supplierRules } from '../../service/supplier-rules.ts'
@@ -77,7 +78,7 @@ export function metrics(rows: readonly MetricRow[]): string {
   const ofProcess = rows.filter(({ name }) => !name.startsWith('bidweir_'))
   return page(
     'Metrics',
-    '`GET /metrics` on the admin listener. Durations are in seconds, sizes in bytes, prices in CPM of the base currency. Counters and sums are those of one node since its start; [monitoring](../operations/monitoring.md) has the queries over all nodes.',
+    '`GET /metrics` on the admin listener. Durations are in seconds, sizes in bytes, prices in CPM of the base currency. Counters and sums are those of one node since its start, win rates, kept wins, kept spend and uplift those of all nodes over the last seven days; [monitoring](../operations/monitoring.md) has the queries over all nodes.',
     'Values of `outcome`, `reason`, `status`, `context` and `guard`: [reasons](reasons.md). The label `arm` is `holdout`, or `optimised` for treated and explored bids together. `ssp="_other"` are suppliers that are not among the busiest.',
     tableOf(own),
     '## The process',
@@ -194,9 +195,10 @@ export async function inspectService(): Promise<{ api: ApiDocument; metrics: Met
   const supplier = await createSupplier()
   const config = configOf(folder, supplier.url)
   const current: ConfigRef = { config, active: activeSuppliers(config.suppliers, new Set()) }
-  const components = await openComponents(current, folder, silent)
+  const references = referenceRules(folder, () => [])
+  const components = await openComponents(current, references, silent)
   const rules = {
-    ...supplierRules(() => ({ config, fileOf: new Map() }), null, folder),
+    ...supplierRules(() => ({ config, fileOf: new Map() }), null, references),
     applied: async () => {},
   }
   const adminPlane = await openAdminPlane(current, components, rules, () => [], silent)

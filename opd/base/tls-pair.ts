@@ -16,11 +16,14 @@ export function isTlsPair(tls: { cert: string; key: string }): boolean {
 
 const certificateBlock = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g
 
+/** The certificates of a text in PEM; it throws if one of them cannot be read. */
+export const certificatesOf = (pem: string): X509Certificate[] =>
+  (pem.match(certificateBlock) ?? []).map((block) => new X509Certificate(block))
+
 /** Whether a text has one or more certificates in PEM, all of them readable. */
 export function areCertificates(pem: string): boolean {
   try {
-    const blocks = pem.match(certificateBlock) ?? []
-    return blocks.map((block) => new X509Certificate(block)).length > 0
+    return certificatesOf(pem).length > 0
   } catch {
     return false
   }

@@ -11,6 +11,7 @@
  * Each request has one Exchange. It is itself the sink of the supplier's response, the candidate of the supplier's gate and
  * the target of its deadline, so that a no-bid allocates no closure.
  */
+import type { AccessLog } from '../access-log.ts'
 import type { Candidate } from '../admission/gate.ts'
 import { type Admission, overloaded } from '../admission/overload.ts'
 import type { RequestOutcome } from '../metrics.ts'
@@ -25,19 +26,22 @@ import { priceSoon } from './pricing-batch.ts'
 import { type NoBid, type ResponseBody, replyNoBid, replyWhole, towards } from './reply.ts'
 import { RequestBody } from './request-body.ts'
 import type { RequestDecoder } from './request-decoder.ts'
+import type { AttemptContext } from './request-head.ts'
 import {
   needsProcessing,
   type ProcessingContext,
   type ProcessingResult,
   processResponse,
 } from './response-processing.ts'
-import { type AttemptContext, UpstreamAttempt } from './upstream-attempt.ts'
+import { UpstreamAttempt } from './upstream-attempt.ts'
 
 export interface ExchangeContext extends ProcessingContext, AttemptContext, Admission {
   limits: Admission['limits'] & { maxRequestBytes: number; maxRewriteBytes: number }
   decoder: RequestDecoder
   /** null: no spans. */
   tracer: BidTracer | null
+  /** null: it is off. */
+  accessLog: AccessLog | null
 }
 
 /** A response of known length up to this is buffered even if OPD does not read it, so that a failure is a clean no-bid. */
@@ -72,6 +76,9 @@ export class Exchange implements Candidate, ResponseSink {
   private processed = false
   /** From `price` to `sendPriced`. */
   private result: ProcessingResult | null = null
+  /** What the caller has: the status, 0 without one, and bytes of the body. */
+  private sentStatus = 0
+  private sentBytes = 0
 
   constructor(inbound: Inbound, supplier: Supplier, context: ExchangeContext) {
     this.inbound = inbound
@@ -111,16 +118,17 @@ export class Exchange implements Candidate, ResponseSink {
     if (this.stage === 'done') return true
     this.request.add(chunk)
     if (this.request.length > this.context.limits.maxRequestBytes) {
-      this.refuseBody()
+      this.refuseBody(413)
       return false
     }
     if (this.memoryFull) this.noBid('overload')
     return true
   }
 
-  /** The request's body is malformed, or larger than it may be. The lane replies. */
-  refuseBody(): void {
+  /** The request's body is malformed (400), or larger than it may be (413). The lane replies. */
+  refuseBody(status: 400 | 413): void {
     if (this.stage === 'done') return
+    this.sentStatus = status
     this.supplier.metrics.refused('body')
     this.account('refused')
   }
@@ -132,11 +140,12 @@ export class Exchange implements Candidate, ResponseSink {
   /** The request's body is complete: `tmax` sets the deadline, and the supplier's gate sends, queues or refuses the request. */
   bodyReceived(): void {
     if (this.stage === 'done') return
-    const withTmax = this.request.complete(this.inbound, this.context.decoder)
+    const { request, supplier, context } = this
+    const withTmax = request.complete(this.inbound, supplier.route.openrtb, context.decoder)
     if (withTmax === 'overload') return this.noBid('overload')
-    this.deadline.start(withTmax)
+    this.deadline.start(withTmax, request.format)
     // If the limit permits, the gate calls `send` at once.
-    const entered = this.supplier.gate.enter(this, performance.now())
+    const entered = supplier.gate.enter(this, performance.now())
     if (entered === 'queued') this.gateState = 'queued'
     else if (entered === 'refused') this.refuse()
   }
@@ -149,7 +158,12 @@ export class Exchange implements Candidate, ResponseSink {
   send(now: number): void {
     this.gateState = 'sent'
     this.sentAt = now
-    this.upstream.send(this.inbound, this.request.wire, this.context, now, this)
+    const { inbound, supplier, context } = this
+    const { mirror, headers: rules, route } = supplier
+    const body = this.request.wire
+    const sink =
+      mirror?.copy({ inbound, body, rules, timeout: route.timeout }, context, this) ?? this
+    this.upstream.send(inbound, body, context, now, sink)
   }
 
   /** Called by the gate if the queued request can no longer be answered in time. */
@@ -184,6 +198,7 @@ export class Exchange implements Candidate, ResponseSink {
 
   data(chunk: Buffer, resume: () => void): boolean {
     if (this.stage === 'streaming') {
+      this.sentBytes += chunk.length
       if (this.inbound.reply.write(chunk)) return true
       this.inbound.reply.drained(resume)
       return false
@@ -206,6 +221,7 @@ export class Exchange implements Candidate, ResponseSink {
     if (this.processed) this.context.engine.countUnmodified(supplier.id, 'too_large')
     this.startStream()
     let flowing = true
+    this.sentBytes = this.buffer.length
     for (const chunk of this.buffer.chunks()) flowing = this.inbound.reply.write(chunk)
     if (!flowing) this.inbound.reply.drained(resume)
     return flowing
@@ -213,6 +229,7 @@ export class Exchange implements Candidate, ResponseSink {
 
   private startStream(): void {
     this.stage = 'streaming'
+    this.sentStatus = this.response.status
     this.inbound.reply.start(towards(this.response, framing, this.context.via), this.length)
   }
 
@@ -281,7 +298,8 @@ export class Exchange implements Candidate, ResponseSink {
     const { decoder } = this.context
     const isDone = () => this.stage === 'done'
     const request = () => this.request.whole(decoder, isDone, () => this.noBid('overload'))
-    const response = { supplier, head, body, shared, buffer, request, isDone }
+    const { format: requestFormat } = this.request
+    const response = { supplier, head, body, shared, buffer, request, requestFormat, isDone }
     const result = processResponse(response, this.context)
     if (result instanceof Promise) void result.then((late) => this.finish(late))
     else this.result = result
@@ -304,12 +322,14 @@ export class Exchange implements Candidate, ResponseSink {
 
   private reply(body: ResponseBody): void {
     replyWhole(this.inbound.reply, this.response, this.length, body, this.context.via)
+    this.sentStatus = this.response.status
+    this.sentBytes = body.body.length
     this.account(this.response.status === 204 ? 'no_bid' : 'answer')
   }
 
   private noBid(reason: NoBid, outcome: RequestOutcome = reason): void {
     if (reason === 'overload' && this.admitted) this.supplier.giveBack()
-    replyNoBid(this.inbound.reply, reason, this.supplier.route.onFailure)
+    this.sentStatus = replyNoBid(this.inbound.reply, reason, this.supplier.route.onFailure)
     this.account(outcome)
   }
 
@@ -359,6 +379,23 @@ export class Exchange implements Candidate, ResponseSink {
     const now = performance.now()
     this.supplier.metrics.finished(outcome, now - this.inbound.arrived, this.upstream.durationMs)
     if (this.traced !== null) this.trace(this.traced, outcome, now)
+    if (this.context.accessLog !== null) this.logAccess(this.context.accessLog, outcome, now)
+  }
+
+  private logAccess(accessLog: AccessLog, outcome: RequestOutcome, now: number): void {
+    const { inbound, upstream, supplier, sentStatus: status } = this
+    const durationMs = now - inbound.arrived
+    const { id: ssp } = supplier
+    if (!accessLog.selects(ssp, outcome, status, durationMs)) return
+    const { url } = upstream
+    accessLog.write({
+      ...{ ssp, outcome, status, durationMs, method: 'POST', path: `/bid/${ssp}` },
+      ...{ protocol: inbound.protocol, remote: inbound.remote },
+      // Before the body is complete its buffer counts it; afterwards the buffer has the response.
+      received: this.request.wire.length || this.request.length,
+      sent: this.sentBytes,
+      upstream: url === null ? null : { host: url.host, durationMs: upstream.durationMs },
+    })
   }
 
   private trace(fields: readonly string[], outcome: RequestOutcome, ended: number): void {

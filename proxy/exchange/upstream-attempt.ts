@@ -4,30 +4,29 @@ import type { Supplier } from '../supplier.ts'
 import type { Body, Inbound, ResponseSink, UpstreamRequest } from '../types.ts'
 import type { Failure } from '../upstream/endpoint-log.ts'
 import type { Endpoint } from '../upstream/endpoints.ts'
-import { header, towardsSupplier } from '../wire/headers.ts'
-import { OutgoingRequest } from '../wire/outgoing-heads.ts'
-
-export interface AttemptContext {
-  via: string | null
-  trusted: (remote: string) => boolean
-}
+import type { HeaderRules } from '../wire/header-rules.ts'
+import { type AttemptContext, requestHead } from './request-head.ts'
 
 /** The head for an endpoint. It is made once while the caller, whose connection and address are the same, repeats its head. */
-function forwardedHead(inbound: Inbound, endpoint: Endpoint, context: AttemptContext) {
+function forwardedHead(
+  inbound: Inbound,
+  endpoint: Endpoint,
+  rules: HeaderRules | null,
+  context: AttemptContext,
+) {
   const { remote, head } = inbound
   const { via } = context
   const trusted = context.trusted(remote)
   const last = head.forwarded
-  if (last?.endpoint === endpoint && last.trusted === trusted && last.via === via) return last.head
-  const fields = towardsSupplier(head.fields, endpoint.host, {
-    remote,
-    trusted,
-    proto: inbound.secure ? 'https' : 'http',
-    host: header(head.fields, 'host') ?? '',
-    via,
-  })
-  const made = new OutgoingRequest(endpoint.target(head.query), fields)
-  head.forwarded = { head: made, endpoint, trusted, via }
+  if (
+    last?.endpoint === endpoint &&
+    last.rules === rules &&
+    last.trusted === trusted &&
+    last.via === via
+  )
+    return last.head
+  const made = requestHead(inbound, endpoint, rules, context)
+  head.forwarded = { head: made, endpoint, rules, trusted, via }
   return made
 }
 
@@ -62,7 +61,7 @@ export class UpstreamAttempt {
     this.endpoint = endpoint
     endpoint.inFlight++
     this.body = body
-    const head = forwardedHead(inbound, endpoint, context)
+    const head = forwardedHead(inbound, endpoint, this.supplier.headers, context)
     this.sentAt = now
     const connection = endpoint.pool.acquire(fresh, now)
     this.request = connection
@@ -77,8 +76,8 @@ export class UpstreamAttempt {
     this.request = null
     endpoint.inFlight--
     if (result === null) supplier.endpoints.abandoned(endpoint)
-    else if (result === 'success') supplier.endpoints.succeeded(endpoint)
-    else supplier.endpoints.failed(endpoint, result, this.body)
+    else if (result === 'success') supplier.endpoints.succeeded(endpoint, this.durationMs)
+    else supplier.endpoints.failed(endpoint, result, this.body, this.durationMs)
   }
 
   /** Cancels the request; its response is not needed any more. */

@@ -25,7 +25,7 @@ export interface FastLane extends ReplyLane {
   /** The exchange of this request. Null: the request belongs to the general lane, and nothing was sent or counted. */
   begin(inbound: Inbound, supplier: string, length: number): Exchange | null
   /** Passes the connection, and the bytes that were read, to the general lane. */
-  handOver(socket: Socket, bytes: Buffer): void
+  handOver(socket: Socket, life: ConnectionLife, bytes: Buffer): void
   /** Counts a connection that was closed for a reason. */
   onClosed(reason: string): void
 }
@@ -43,6 +43,7 @@ const noHead: RequestHead = {
   length: 0,
   lengthAt: 0,
   encoding: null,
+  contentType: undefined,
   forwarded: null,
 }
 const timedOut = closingResponse('408 Request Timeout')
@@ -57,6 +58,7 @@ export class FastConnection extends FastReply implements Inbound, BodySink {
   private readonly onRemoved: (connection: FastConnection) => void
   readonly remote: string
   readonly secure: boolean
+  readonly protocol = 'HTTP/1.1'
   readonly identity: CallerIdentity | null
   readonly reply = this
   head: RequestHead = noHead
@@ -157,7 +159,7 @@ export class FastConnection extends FastReply implements Inbound, BodySink {
     this.onRemoved(this)
     this.reads.stop()
     socket.off('end', this.onEnd).off('close', this.onClose)
-    this.lane.handOver(socket, Buffer.from(read))
+    this.lane.handOver(socket, this.life, Buffer.from(read))
   }
 
   private readWhole(bytes: Buffer, count: number, text: string, from: number): void {
@@ -183,7 +185,7 @@ export class FastConnection extends FastReply implements Inbound, BodySink {
     if (this.closed) return
     if (to < 0) return this.refuseMalformed()
     if (chunks.tooLarge && this.exchange !== null) {
-      this.exchange.refuseBody()
+      this.exchange.refuseBody(413)
       this.tooLarge()
     }
     if (!chunks.done) return this.exchange?.awaitBody()
@@ -198,7 +200,7 @@ export class FastConnection extends FastReply implements Inbound, BodySink {
   /** Where the next request begins is not known: the connection ends. */
   private refuseMalformed(): void {
     const { socket, started } = this
-    this.exchange?.refuseBody()
+    this.exchange?.refuseBody(400)
     this.exchange = null
     this.lane.onClosed('malformed_chunks')
     this.state = 'closed'

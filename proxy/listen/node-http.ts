@@ -100,9 +100,16 @@ export function inboundOf(
   isLast: (response: ServerResponse) => boolean,
 ): Inbound {
   return {
-    head: { fields: request.rawHeaders, query, encoding: undefined, forwarded: null },
+    head: {
+      fields: request.rawHeaders,
+      query,
+      encoding: undefined,
+      contentType: undefined,
+      forwarded: null,
+    },
     remote: plainAddress(request.socket.remoteAddress ?? ''),
     secure: isTls(request.socket),
+    protocol: `HTTP/${request.httpVersion}`,
     identity: identityOfCaller(request.socket),
     arrived: performance.now(),
     reply: new HttpReply(response, isLast),

@@ -1,25 +1,26 @@
 /**
- * The endpoints of one supplier. A request goes to one of two random endpoints: the one with fewer requests in flight
- * (Mitzenmacher 2001). An endpoint that fails repeatedly is ejected for a growing time, then probed with one request.
- * The last endpoint is never ejected.
+ * The endpoints of one supplier, and what is known of each. A request goes to the less loaded of two (endpoint-table.ts). An
+ * endpoint that fails repeatedly is ejected for a growing time, then probed with one request. The last endpoint is never
+ * ejected.
  */
 import type { Body } from '../../opd/json/scanner.ts'
-import type { EndpointLog, EndpointState, Failure } from './endpoint-log.ts'
+import type { EndpointConfig, OutlierConfig } from './config.ts'
+import { type EndpointLog, type EndpointState, type Failure, failureText } from './endpoint-log.ts'
+import { type Choosable, EndpointTable } from './endpoint-table.ts'
 import { type ConnectionPool, createPool, type Upstream } from './pool.ts'
 
-/** Consecutive failures after which an endpoint is ejected. */
-const failuresToEject = 5
-/** Milliseconds. */
-const firstEjection = 1000
-const maxEjection = 60_000
+const never = Number.POSITIVE_INFINITY
 
-export class Endpoint {
+export class Endpoint implements Choosable {
   readonly url: URL
   /** The endpoint's own path; the caller's query is appended. */
   readonly path: string
   readonly host: string
   readonly pool: ConnectionPool
   readonly log: EndpointLog
+  weight = 1
+  zone: string | undefined
+  priority = 0
   inFlight = 0
   /** Consecutive, up to the last request. */
   failures = 0
@@ -27,22 +28,65 @@ export class Endpoint {
   /** `performance.now()` until which no request is sent; 0: not ejected. */
   ejectedUntil = 0
   probing = false
+  /** Why it fails its health checks; null: it does not, or there are none. */
+  unhealthy: string | null = null
+  /** What an operator has decided, until a time of `performance.now()`; null: nothing. */
+  override: EndpointOverride | null = null
+  /** `performance.now()` of the last change of its state; 0: none. */
+  changedAt = 0
+  lastFailure: { text: string; at: number } | null = null
+  /** Requests, failures and milliseconds since `watchedSince`, if shares of them eject. */
+  readonly watched = { since: 0, requests: 0, failures: 0, ms: 0 }
 
-  constructor(url: string, upstream: Upstream, log: EndpointLog) {
-    this.url = new URL(url)
+  constructor(config: EndpointConfig, upstream: Upstream, log: EndpointLog) {
+    this.url = new URL(config.url)
     this.path = this.url.pathname + this.url.search
     this.host = this.url.host
     this.pool = createPool(this.url.origin, upstream)
     this.log = log
+    this.configure(config)
+  }
+
+  configure({ weight, zone, priority }: EndpointConfig): void {
+    this.weight = weight
+    this.zone = zone
+    this.priority = priority
   }
 
   get ejected(): boolean {
     return this.ejectedUntil > 0
   }
 
+  get available(): boolean {
+    return this.usable && (this.unhealthy === null || this.override?.state === 'in')
+  }
+
+  get usable(): boolean {
+    return this.override === null ? !this.ejected : this.override.state === 'in'
+  }
+
   get state(): EndpointState {
-    if (this.ejected) return 'ejected'
+    if (this.override?.state === 'out') return 'out'
+    if (this.override === null) {
+      if (this.unhealthy !== null) return 'unhealthy'
+      if (this.ejected) return 'ejected'
+    }
     return this.failures > 0 ? 'failing' : 'up'
+  }
+
+  /** Why it is not up, and the time of `performance.now()` at which its state ends by itself. */
+  get outage(): { reason: string | null; nextTry: number | null } {
+    const { override, state, lastFailure, unhealthy, ejectedUntil } = this
+    if (override !== null) return { reason: 'operator', nextTry: override.until }
+    if (state === 'unhealthy') return { reason: `health check: ${unhealthy}`, nextTry: null }
+    const reason = lastFailure?.text ?? null
+    if (state === 'ejected') return { reason, nextTry: ejectedUntil }
+    return { reason: state === 'up' ? null : reason, nextTry: null }
+  }
+
+  /** Origin and path, which are shown; the query may be a secret. */
+  get name(): string {
+    return this.url.origin + this.url.pathname
   }
 
   target(query: string): string {
@@ -51,66 +95,216 @@ export class Endpoint {
   }
 }
 
+/** `out`: it gets no requests. `in`: it gets requests whatever its state. */
+export interface EndpointOverride {
+  state: 'out' | 'in'
+  until: number
+}
+
+interface EndpointsOptions {
+  outliers: OutlierConfig
+  /** Milliseconds that a request may take, to which `latencyShare` refers. */
+  timeout: number
+  /** Of the node. */
+  zone: string | null
+  now?: () => number
+  random?: () => number
+}
+
+/** It gets one request when its ejection ends. */
+const isProbable = ({ ejected, probing, unhealthy, override }: Endpoint) =>
+  ejected && !probing && unhealthy === null && override === null
+
+/** Milliseconds over which `errorShare` and `latencyShare` are measured. */
+const watchTime = 10_000
+
 export class Endpoints {
   readonly all: readonly Endpoint[]
+  private readonly outliers: OutlierConfig
+  private readonly timeout: number
+  private readonly zone: string | null
   private readonly now: () => number
   private readonly random: () => number
+  private readonly watches: boolean
+  private table: EndpointTable<Endpoint>
+  /** The next time at which the table is prepared without a change of a state: an ejection ends. */
+  private due = never
 
-  constructor(all: readonly Endpoint[], now = () => performance.now(), random = Math.random) {
+  constructor(all: readonly Endpoint[], options: EndpointsOptions) {
+    const { outliers, timeout, zone, now = () => performance.now(), random = Math.random } = options
     this.all = all
+    this.outliers = outliers
+    this.timeout = timeout
+    this.zone = zone
     this.now = now
     this.random = random
+    this.watches = outliers.errorShare !== 'off' || outliers.latencyShare !== 'off'
+    this.table = this.prepared()
+  }
+
+  /** Too few endpoints are available, so all are used. */
+  get panicking(): boolean {
+    return this.table.panicking
   }
 
   /** The endpoint of the next request. A replay avoids the first endpoint, `not`, if there is another. */
   choose(not?: Endpoint): Endpoint {
     if (this.all.length === 1) return this.all[0]!
-    const ready = this.all.filter((endpoint) => endpoint !== not && this.ready(endpoint))
-    const from = ready.length > 0 ? ready : this.all
-    const at = Math.floor(this.random() * from.length)
-    const first = from[at]!
-    // A different one: with the same one twice, one of two endpoints that hangs would get a quarter of the requests.
-    const step = 1 + Math.floor(this.random() * (from.length - 1))
-    const second = from[(at + step) % from.length]!
-    const chosen = second.inFlight < first.inFlight ? second : first
-    if (chosen.ejected) chosen.probing = true
-    return chosen
+    if (this.due < never) {
+      const probed = this.probeDue(not)
+      if (probed !== null) return probed
+    }
+    return not === undefined ? this.table.choose(this.random) : (this.table.other(not) ?? not)
   }
 
-  private ready(endpoint: Endpoint): boolean {
-    if (!endpoint.ejected) return true
-    return !endpoint.probing && endpoint.ejectedUntil <= this.now()
+  /** An ejection has ended: the next request is sent there, alone. */
+  private probeDue(not: Endpoint | undefined): Endpoint | null {
+    const now = this.now()
+    if (now < this.due) return null
+    for (const endpoint of this.all) {
+      if (!isProbable(endpoint) || endpoint.ejectedUntil > now || endpoint === not) continue
+      endpoint.probing = true
+      this.prepare()
+      return endpoint
+    }
+    if (this.all.some(({ override }) => override !== null && override.until <= now)) this.refresh()
+    return null
   }
 
-  succeeded(endpoint: Endpoint): void {
+  /** Ends what operators have decided when its time is over. */
+  refresh(): void {
+    const now = this.now()
+    for (const endpoint of this.all)
+      if (endpoint.override !== null && endpoint.override.until <= now)
+        this.setOverride(endpoint, null)
+  }
+
+  /** @param override with a time in the future */
+  setOverride(endpoint: Endpoint, override: EndpointOverride | null): void {
+    const before = endpoint.override
+    if (before?.state === override?.state && before?.until === override?.until) return
+    endpoint.override = override
+    if (override?.state === 'in') {
+      endpoint.failures = 0
+      endpoint.ejections = 0
+      endpoint.ejectedUntil = 0
+      endpoint.probing = false
+    }
+    this.changed(endpoint)
+    if (before?.state === override?.state) return
+    const reason = override === null ? 'operator_ended' : 'operator'
+    endpoint.log.changed(endpoint.state, { reason })
+  }
+
+  /** @param fault why the endpoint fails its health checks; null: it does not any more */
+  setHealth(endpoint: Endpoint, fault: string | null): void {
+    const before = endpoint.unhealthy
+    endpoint.unhealthy = fault
+    if ((before === null) === (fault === null)) return
+    this.changed(endpoint)
+    const fields = fault === null ? {} : { err: fault }
+    endpoint.log.changed(endpoint.state, { reason: 'health_check', ...fields })
+  }
+
+  private changed(endpoint: Endpoint): void {
+    endpoint.changedAt = this.now()
+    this.prepare()
+  }
+
+  private prepare(): void {
+    this.table = this.prepared()
+  }
+
+  private prepared(): EndpointTable<Endpoint> {
+    this.due = never
+    for (const endpoint of this.all) {
+      if (isProbable(endpoint)) this.due = Math.min(this.due, endpoint.ejectedUntil)
+      if (endpoint.override !== null) this.due = Math.min(this.due, endpoint.override.until)
+    }
+    return new EndpointTable(this.all, this.zone)
+  }
+
+  /** @param ms how long the request took */
+  succeeded(endpoint: Endpoint, ms = 0): void {
+    if (this.watches && this.watch(endpoint, ms, false)) return this.slow(endpoint)
+    if (endpoint.failures === 0 && endpoint.ejectedUntil === 0) return
+    const { ejected } = endpoint
     endpoint.probing = false
-    if (endpoint.state === 'up') return
     endpoint.failures = 0
     endpoint.ejectedUntil = 0
     endpoint.ejections = 0
-    endpoint.log.recovered(this.now())
+    const now = this.now()
+    endpoint.changedAt = now
+    if (ejected) this.prepare()
+    if (endpoint.state === 'up') endpoint.log.recovered(now)
+  }
+
+  private slow(endpoint: Endpoint): void {
+    endpoint.lastFailure = { text: failureText('slow'), at: this.now() }
+    this.eject(endpoint)
+    endpoint.log.failed(endpoint.state, 'slow', this.now(), '')
   }
 
   /** `request`: the body of the request that failed. */
-  failed(endpoint: Endpoint, failure: Failure, request: Body = ''): void {
-    this.count(endpoint)
-    endpoint.log.failed(endpoint.state, failure, this.now(), request)
+  failed(endpoint: Endpoint, failure: Failure, request: Body = '', ms = 0): void {
+    const now = this.now()
+    endpoint.lastFailure = { text: failureText(failure), at: now }
+    if (endpoint.failures === 0) endpoint.changedAt = now
+    this.count(endpoint, ms)
+    endpoint.log.failed(endpoint.state, failure, now, request)
   }
 
-  private count(endpoint: Endpoint): void {
-    const probed = endpoint.probing
+  private count(endpoint: Endpoint, ms: number): void {
+    const { probing } = endpoint
     endpoint.probing = false
     endpoint.failures++
-    if (!probed && (endpoint.ejected || endpoint.failures < failuresToEject)) return
-    const others = this.all.some((other) => other !== endpoint && !other.ejected)
-    if (!others) return
-    endpoint.ejectedUntil =
-      this.now() + Math.min(maxEjection, firstEjection * 2 ** endpoint.ejections)
+    const isOutlier = this.watches && this.watch(endpoint, ms, true)
+    if (endpoint.override !== null) return
+    if (probing) this.eject(endpoint)
+    else if (isOutlier || endpoint.failures >= this.outliers.consecutive)
+      if (this.mayEject(endpoint)) this.eject(endpoint)
+  }
+
+  /** Counts a request; returns whether the endpoint is an outlier by the share of its failures, or by its latency. */
+  private watch(endpoint: Endpoint, ms: number, isFailure: boolean): boolean {
+    const { watched } = endpoint
+    const { errorShare, latencyShare, minRequests } = this.outliers
+    const now = this.now()
+    if (now - watched.since > watchTime)
+      Object.assign(watched, { since: now, requests: 0, failures: 0, ms: 0 })
+    watched.requests++
+    watched.ms += ms
+    if (isFailure) watched.failures++
+    const { requests, failures } = watched
+    if (endpoint.ejected || requests < minRequests) return false
+    const fails = errorShare !== 'off' && isFailure && failures > errorShare * requests
+    const isSlow = latencyShare !== 'off' && watched.ms > latencyShare * this.timeout * requests
+    return (fails || isSlow) && (isFailure || this.mayEject(endpoint))
+  }
+
+  /** At most `maxEjectedShare` of the endpoints, rounded up, and never the last that is available. */
+  private mayEject(endpoint: Endpoint): boolean {
+    if (endpoint.ejected || endpoint.override !== null) return false
+    const ejected = this.all.filter((each) => each.ejected).length
+    return (
+      ejected < Math.ceil(this.outliers.maxEjectedShare * this.all.length) &&
+      this.all.some((other) => other !== endpoint && other.available)
+    )
+  }
+
+  private eject(endpoint: Endpoint): void {
+    const { baseEjection, maxEjection } = this.outliers
+    const time = Math.min(maxEjection, baseEjection * 2 ** endpoint.ejections)
+    endpoint.ejectedUntil = this.now() + time
     endpoint.ejections++
+    endpoint.watched.since = 0
+    this.changed(endpoint)
   }
 
   /** Neither a success nor a failure of the endpoint: the caller has left, for example. */
   abandoned(endpoint: Endpoint): void {
+    if (!endpoint.probing) return
     endpoint.probing = false
+    this.prepare()
   }
 }

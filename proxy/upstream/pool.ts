@@ -5,6 +5,7 @@
  */
 import { HeadTemplates } from '../wire/head-templates.ts'
 import type { UpstreamResponseHead } from '../wire/response-head.ts'
+import { systemTls, type TlsIdentity } from '../wire/tls-identity.ts'
 import { TlsSessions } from '../wire/tls-sessions.ts'
 import type { Connection, PoolEvents } from './connection.ts'
 import { FastClient } from './fast-client.ts'
@@ -23,20 +24,22 @@ export type ConnectionPool = ReturnType<typeof createPool>
 export interface Upstream {
   resolver: Resolver
   lane: 'fast' | 'general'
+  tls?: TlsIdentity
 }
 
 /** Opens connections to one origin: with a FastClient, or with undici on the general lane. */
-function connectorOf(origin: string, { resolver, lane }: Upstream) {
+function connectorOf(origin: string, { resolver, lane, tls = systemTls }: Upstream) {
   const { protocol, hostname, port } = new URL(origin)
   const { lookup } = resolver
-  if (lane === 'general') return undiciConnector(origin, lookup)
   const host = hostname.replace(/^\[|\]$/g, '')
   const secure = protocol === 'https:'
+  if (lane === 'general')
+    return undiciConnector(origin, lookup, () => (secure ? tls.optionsFor(host) : {}))
   const target = {
     host,
     port: Number(port === '' ? (secure ? 443 : 80) : port),
     lookup,
-    tls: secure ? new TlsSessions(host) : null,
+    tls: secure ? new TlsSessions(host, tls) : null,
   }
   const templates = new HeadTemplates<UpstreamResponseHead>(headsOfEndpoint)
   return (events: PoolEvents): Connection => new FastClient(target, events, templates)
@@ -44,14 +47,18 @@ function connectorOf(origin: string, { resolver, lane }: Upstream) {
 
 export function createPool(origin: string, upstream: Upstream) {
   const { hostname } = new URL(origin)
-  const connect = connectorOf(origin, upstream)
+  let connect = connectorOf(origin, upstream)
   const idle: Connection[] = []
   const all = new Set<Connection>()
+  /** Connections to an endpoint that is not trusted any more: they complete their requests. */
+  const distrusted = new Set<Connection>()
   let closed = false
   /** Runs while connections are idle: timers of thousands of endpoints would be due in the same turn of the event loop. */
   let timer: NodeJS.Timeout | null = null
   const stale = (connection: Connection, now: number) =>
-    connection.reusableUntil < now || connection.connectedAt + maxAge < now
+    connection.reusableUntil < now ||
+    connection.connectedAt + maxAge < now ||
+    distrusted.has(connection)
 
   const events: PoolEvents = {
     released(connection, now) {
@@ -61,6 +68,7 @@ export function createPool(origin: string, upstream: Upstream) {
     },
     removed(connection) {
       all.delete(connection)
+      distrusted.delete(connection)
       const at = idle.lastIndexOf(connection)
       if (at >= 0) idle.splice(at, 1)
     },
@@ -104,6 +112,13 @@ export function createPool(origin: string, upstream: Upstream) {
     },
     get open(): number {
       return all.size
+    },
+    /** Later connections use this identity. `trusted`: the present ones may be used further. */
+    setTls(tls: TlsIdentity, trusted: boolean): void {
+      connect = connectorOf(origin, { ...upstream, tls })
+      if (trusted) return
+      for (const connection of idle.splice(0)) connection.destroy()
+      for (const connection of all) distrusted.add(connection)
     },
     /** Closes idle connections now, and the others when their responses are complete. */
     close(): void {

@@ -1,6 +1,7 @@
 /** A connection of the general lane to an endpoint, by undici: one Client each. */
 import { createRequire } from 'node:module'
 import type { LookupFunction, Socket } from 'node:net'
+import type { ConnectionOptions } from 'node:tls'
 import type undici from 'undici'
 import { type Body, bytesOf, type ResponseSink, type SendFailure } from '../types.ts'
 import { header, plainPhrase, unsupportedCoding } from '../wire/headers.ts'
@@ -28,21 +29,38 @@ interface Connector {
   onAddress: (address: string) => void
 }
 
-/** Opens connections to one origin. */
-export function undiciConnector(origin: string, lookup: LookupFunction) {
-  const connect = buildConnector({
-    timeout: 10_000,
-    allowH2: false,
-    autoSelectFamily: false,
-    lookup: ((name, options, callback) => {
-      const { onAddress } = connector
-      lookup(name, options, (error, address, family) => {
-        onAddress(String(address))
-        callback(error, address, family)
-      })
-    }) satisfies LookupFunction,
-  } as undici.buildConnector.BuildOptions)
-  const connector: Connector = { connect, onAddress() {} }
+/** Opens connections to one origin. `tls`: options of `tls.connect`, asked for at the first connection. */
+export function undiciConnector(
+  origin: string,
+  lookup: LookupFunction,
+  tls: () => ConnectionOptions = () => ({}),
+) {
+  let opened: { connect: ReturnType<typeof buildConnector>; servername: string } | null = null
+  const open = () => {
+    const options = tls()
+    const connect = buildConnector({
+      ...options,
+      timeout: 10_000,
+      allowH2: false,
+      autoSelectFamily: false,
+      lookup: ((name, options, callback) => {
+        const { onAddress } = connector
+        lookup(name, options, (error, address, family) => {
+          onAddress(String(address))
+          callback(error, address, family)
+        })
+      }) satisfies LookupFunction,
+    } as undici.buildConnector.BuildOptions)
+    return { connect, servername: options.servername ?? '' }
+  }
+  const connector: Connector = {
+    connect(options, callback) {
+      opened ??= open()
+      // undici would take the name of the Host header.
+      return opened.connect({ ...options, servername: opened.servername }, callback)
+    },
+    onAddress() {},
+  }
   return (events: PoolEvents): Connection => new UndiciClient(origin, connector, events)
 }
 
@@ -121,7 +139,7 @@ class UndiciClient implements Connection {
     this.client.dispatch(
       {
         path: head.path,
-        method: 'POST',
+        method: head.method,
         headers: head.fieldsWith(body.length),
         body: bytesOf(body),
       },

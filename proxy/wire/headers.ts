@@ -26,6 +26,13 @@ const requestOwned = new Set([
   'x-forwarded-host',
 ])
 
+/**
+ * Whether a configuration may set or remove a header of requests to a supplier, by its name in lower case. The coding of the
+ * body is that of the caller's bytes.
+ */
+export const mayBeSet = (name: string): boolean =>
+  !hopByHop.has(name) && !['host', 'content-length', 'content-encoding', 'expect'].includes(name)
+
 /** Replaced by bidweir in a response that it sends whole or with a length of its own. */
 export const framing: ReadonlySet<string> = new Set(['content-length'])
 /** Not valid any more after a change of the body (CONTRACT 4.6). */

@@ -12,8 +12,10 @@ import {
 import type { Store } from '../../admin/store/index.ts'
 import { type Block, changeBlocks, readBlocks } from '../../admin/store/supplier-blocks.ts'
 import { readText } from '../config/files.ts'
+import { referenceRules } from '../config/supplier-block.ts'
 import { type Path, pathText } from '../config/values.ts'
 import { readYaml } from '../config/yaml.ts'
+import { keysFile } from '../context-keys.ts'
 import { supplierRules } from '../supplier-rules.ts'
 import { type CommandStreams, loadedOf, withStore } from './command.ts'
 import { CommandError, noInput } from './exit-codes.ts'
@@ -92,7 +94,11 @@ async function withList(
   const loaded = await loadedOf(configFile, streams)
   const read = readList(file)
   const base = configFile === undefined ? '.' : dirname(configFile)
-  const rules = supplierRules(() => loaded, configFile ?? null, base)
+  const references = referenceRules(base, () => [
+    keysFile(loaded.config.stateDir),
+    ...loaded.nodeFiles,
+  ])
+  const rules = supplierRules(() => loaded, configFile ?? null, references)
   return withStore(loaded.config, streams, async (store) => {
     try {
       await listFaults(rules, read.list)

@@ -1,7 +1,7 @@
 /** Checks a configuration: every fault at once, with its line. Makes its paths absolute. */
 import { dirname, join, resolve } from 'node:path'
 import type * as z from 'zod'
-import { type CrossFault, crossFaults, repeatedIds } from './cross-faults.ts'
+import { crossFaults, supplierFaults } from './cross-faults.ts'
 import { type ConfigFault, faultsOf } from './faults.ts'
 import type { FileVersions } from './files.ts'
 import {
@@ -21,6 +21,8 @@ export interface LoadedConfig {
   invalidOpd: Set<string>
   /** Every file that was read, the configuration first. A watcher compares them with the present ones. */
   files: FileVersions
+  /** Those of them that belong to the node, not to a supplier. */
+  nodeFiles: Set<string>
   /** Faults of files of `suppliersFrom` that were loaded before: their suppliers stay as they were. */
   keptFaults: ConfigFault[]
   /** The file of `suppliersFrom` that has a supplier, by id. */
@@ -58,37 +60,40 @@ export const check = (raw: unknown, base: string): LoadedConfig =>
   checkConfig({ raw, base, files: new Map(), lineOf: () => null, faults: [] })
 
 export function checkConfig(source: Source): LoadedConfig {
-  const { value, ...checked } = checkSource(source, configSchema, crossFaults)
+  const { files } = source
+  const nodeFiles = new Set(files.keys())
+  const { value, ...checked } = checkSource(source, configSchema, crossFaults, nodeFiles)
   const config = value === null ? null : resolvePaths(value, source.base)
-  return { config, ...checked, files: source.files, keptFaults: [], fileOf: new Map() }
+  return { config, ...checked, files, nodeFiles, keptFaults: [], fileOf: new Map() }
 }
 
 /** Checks a file of a folder of `suppliersFrom`. */
 export function checkSupplierFile(source: Source): Checked<{ suppliers: SupplierConfig[] }> {
-  const repeated = (root: unknown) =>
-    repeatedIds((root as { suppliers?: unknown } | null)?.suppliers, ['suppliers'])
-  return checkSource(source, supplierFileSchema, repeated)
+  const faults = (root: unknown, external: ReadonlyMap<string, string>) =>
+    supplierFaults((root as { suppliers?: unknown } | null)?.suppliers, external)
+  return checkSource(source, supplierFileSchema, faults, new Set())
 }
 
 function checkSource<Value>(
   { raw, base, files, lineOf, faults: before }: Source,
   schema: z.ZodType<Value> & { shape: object },
-  crossFaultsOf: (root: unknown) => CrossFault[],
+  crossFaultsOf: typeof crossFaults,
+  nodeFiles: Set<string>,
 ): Checked<Value> {
-  const expansion: Expansion = { files, faults: [], external: new Map(), tooDeep: false }
+  const external = new Map<string, string>()
+  const expansion: Expansion = { files, nodeFiles, faults: [], external, tooDeep: false }
   const root = expand(raw, [], base, expansion)
   let parsed = schema.safeParse(root)
   // Values of environment variables and other files are text. If the schema expects another type, they are converted.
-  if (!parsed.success && coerce(root, parsed.error.issues, expansion.external))
+  if (!parsed.success && coerce(root, parsed.error.issues, external))
     parsed = schema.safeParse(root)
   const unset = new Set(expansion.faults.map((fault) => pathText(fault.path)))
   const faults = [...before]
-  for (const { path, found, allowed } of [...expansion.faults, ...crossFaultsOf(root)])
+  for (const { path, found, allowed } of [...expansion.faults, ...crossFaultsOf(root, external)])
     faults.push({ path: pathText(path), line: lineOf(path), found, allowed })
   const invalidOpd = new Set<string>()
   if (!parsed.success) {
     const issues = parsed.error.issues.filter((issue) => !unset.has(pathText(issue.path)))
-    const { external } = expansion
     for (const fault of faultsOf(issues, root, external, lineOf, Object.keys(schema.shape)))
       faults.push(fault)
   }
@@ -119,23 +124,37 @@ function chosenDir({ stateDir, store: { database } }: ParsedConfig): string {
   return beside ? dirname(database.slice(sqlite.length)) : 'data'
 }
 
-function databaseOf(database: string | undefined, stateDir: string, base: string): string {
-  if (database === undefined) return sqlite + join(stateDir, 'bidweir.db')
+/** A node with models of a file has no notices, so nothing in its database outlives it. */
+function databaseOf({ store, models }: ParsedConfig, stateDir: string, base: string): string {
+  const { database } = store
+  if (database === undefined)
+    return models.from === null ? sqlite + join(stateDir, 'bidweir.db') : inMemory
   if (!database.startsWith(sqlite) || database === inMemory) return database
   return sqlite + resolve(base, database.slice(sqlite.length))
 }
 
+const agentPort = 50051
+
+/** Exchanges that run agents say by SERVER_PORT where they call. */
+const agentAddress = () => `0.0.0.0:${process.env['SERVER_PORT'] || agentPort}`
+
+const resolvedLog = (log: ParsedConfig['proxy']['accessLog'], base: string) =>
+  log === null || log.path === 'stdout' ? log : { ...log, path: resolve(base, log.path) }
+
 /** Relative paths in a file are relative to the file itself (CONTRACT 2). `base`: its folder, or the working directory. */
 function resolvePaths(config: ParsedConfig, base: string): Config {
   const stateDir = resolve(base, chosenDir(config))
-  const { store, opd } = config
+  const { store, opd, agent, models, proxy } = config
   const { decisionLog } = opd
   const path = decisionLog === null ? '' : resolve(base, decisionLog.path)
   return {
     ...config,
     stateDir,
-    store: { ...store, database: databaseOf(store.database, stateDir, base) },
+    store: { ...store, database: databaseOf(config, stateDir, base) },
+    agent: agent === null ? null : { ...agent, listen: agent.listen ?? agentAddress() },
+    models: { ...models, from: models.from === null ? null : resolve(base, models.from) },
     opd: { ...opd, decisionLog: decisionLog === null ? null : { ...decisionLog, path } },
+    proxy: { ...proxy, accessLog: resolvedLog(proxy.accessLog, base) },
     suppliersFrom: config.suppliersFrom.map((folder) => resolve(base, folder)),
   }
 }

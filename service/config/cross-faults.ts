@@ -2,15 +2,16 @@
 import { adminSchema, storeSchema } from '../../admin/config.ts'
 import { proxySchema } from '../../proxy/config.ts'
 import { contextTtl } from './schema.ts'
+import { pathText } from './values.ts'
 
-export interface CrossFault {
+interface CrossFault {
   path: PropertyKey[]
   found: string
   allowed: string
 }
 
 /** Faults of rows whose id another row above has. */
-export function repeatedIds(rows: unknown, path: string[]): CrossFault[] {
+function repeatedIds(rows: unknown, path: string[]): CrossFault[] {
   if (!Array.isArray(rows)) return []
   const seen = new Set<unknown>()
   const faults: CrossFault[] = []
@@ -72,19 +73,78 @@ function repeatedAddresses(listeners: [name: string, listen: unknown][]): CrossF
   return faults
 }
 
-/** Checks the raw value, so that these faults are reported together with all others. */
-export function crossFaults(root: unknown): CrossFault[] {
+/** Faults of a node whose models come from a file. */
+function sealedFaults(at: (...path: string[]) => unknown): CrossFault[] {
+  const rules: [path: string[], isFault: boolean, allowed: string][] = [
+    [
+      ['node', 'role'],
+      at('node', 'role') !== 'serve',
+      'serve: a node with models.from does not train',
+    ],
+    [['store', 'redis'], at('store', 'redis') != null, 'null: the models come from models.from'],
+    [
+      ['opd', 'keys'],
+      at('opd', 'keys') === undefined,
+      'the keys of the node that reads its decision log',
+    ],
+    [
+      ['proxy', 'workers'],
+      ![undefined, 1].includes(at('proxy', 'workers') as number),
+      '1 with models.from',
+    ],
+  ]
+  return rules
+    .filter(([, isFault]) => isFault)
+    .map(([path, , allowed]) => {
+      const value = at(...path)
+      const found = value === undefined ? 'nothing' : `${String(value)} with models.from`
+      return { path, found, allowed }
+    })
+}
+
+/** Faults of secrets that are written into the file. */
+function writtenSecrets(suppliers: unknown, external: ReadonlyMap<string, string>): CrossFault[] {
+  if (!Array.isArray(suppliers)) return []
+  return suppliers.flatMap((supplier, at) => {
+    const { headers } = (supplier ?? {}) as { headers?: { secretFrom?: unknown } | null }
+    const values = headers?.secretFrom
+    if (values === null || typeof values !== 'object') return []
+    return Object.keys(values)
+      .map((name) => ['suppliers', at, 'headers', 'secretFrom', name])
+      .filter((path) => !external.has(pathText(path)))
+      .map((path) => ({
+        ...{ path, found: 'a value' },
+        allowed: 'a reference to the secret, {file: PATH} or ${NAME}',
+      }))
+  })
+}
+
+/** @param external sources of the values that are not in the file, by path */
+export const supplierFaults = (
+  suppliers: unknown,
+  external: ReadonlyMap<string, string>,
+): CrossFault[] => [
+  ...repeatedIds(suppliers, ['suppliers']),
+  ...writtenSecrets(suppliers, external),
+]
+
+/**
+ * Checks the raw value, so that these faults are reported together with all others.
+ * @param external sources of the values that are not in the file, by path
+ */
+export function crossFaults(root: unknown, external: ReadonlyMap<string, string>): CrossFault[] {
   const at = (...path: string[]) =>
     path.reduce<unknown>((value, key) => (value as Record<string, unknown> | null)?.[key], root)
   const hasRedis = at('store', 'redis') != null
   const shared = hasRedis || /^postgres/.test(String(at('store', 'database')))
   const faults = [
-    ...repeatedIds(at('suppliers'), ['suppliers']),
+    ...supplierFaults(at('suppliers'), external),
     ...repeatedIds(at('opd', 'keys'), ['opd', 'keys']),
     ...repeatedAddresses([
       ['proxy', at('proxy', 'listen') ?? proxySchema.shape.listen.parse(undefined)],
       ['admin', at('admin', 'listen') ?? adminSchema.shape.listen.parse(undefined)],
       ['notices', at('notices', 'listen')],
+      ['agent', at('agent', 'listen')],
     ]),
   ]
   if (shared && at('opd', 'keys') === undefined)
@@ -95,11 +155,25 @@ export function crossFaults(root: unknown): CrossFault[] {
     })
   faults.push(...uncertifiedCallers(at('suppliers'), at('proxy', 'tls', 'clientCa')))
   const role = at('node', 'role')
-  if ((role === 'serve' || role === 'train') && !hasRedis)
+  const isSealed = at('models', 'from') != null
+  if ((role === 'serve' || role === 'train') && !hasRedis && !isSealed)
     faults.push({
       path: ['node', 'role'],
       found: `${role} without store.redis`,
       allowed: 'all, or store.redis: nodes share the models through it',
+    })
+  if (isSealed) faults.push(...sealedFaults(at))
+  const serverPort = process.env['SERVER_PORT'] ?? ''
+  const isDefault = at('agent') != null && at('agent', 'listen') === undefined
+  if (
+    isDefault &&
+    serverPort !== '' &&
+    !(/^\d{1,5}$/.test(serverPort) && Number(serverPort) < 65_536)
+  )
+    faults.push({
+      path: ['agent', 'listen'],
+      found: `nothing, and SERVER_PORT is ${JSON.stringify(serverPort)}`,
+      allowed: 'host:port, or a port in SERVER_PORT',
     })
   const days = Number(
     at('store', 'retentionDays') ?? storeSchema.shape.retentionDays.parse(undefined),

@@ -66,10 +66,10 @@ const needsQuotes = (issue: Issue, value: unknown) =>
   issue.expected === 'string' &&
   (typeof value === 'number' || typeof value === 'boolean')
 
-const secretName = /(secret|password|keys?|token|redis|database|store|headers)$/i
+const secretName = /(secret|secretFrom|password|keys?|token|redis|database|store|headers)$/i
 const isSecret = (path: Path) => {
   const names = path.filter((part) => typeof part === 'string')
-  return secretName.test(names.at(-1) ?? '') || names.at(-2) === 'headers'
+  return secretName.test(names.at(-1) ?? '') || names.includes('headers')
 }
 /** User and password of an address. */
 const userinfo = /\/\/[^/?#\s"]*@/g

@@ -13,7 +13,10 @@ function hideInUrl(text: string): string {
   return `${url.protocol}//${who}${url.host}${url.pathname === '/' ? '' : url.pathname}${url.search === '' ? '' : '?…'}`
 }
 
-/** `path` ends with the name of the value. Values below `callers.headers` may be credentials of callers. */
+/**
+ * `path` ends with the name of the value. Values below `callers.headers` may be credentials of callers, and those below
+ * `headers.secretFrom` are credentials of bidweir.
+ */
 function hide(value: unknown, path: readonly string[]): unknown {
   if (value === null || value === undefined || typeof value === 'boolean') return value
   const [name = '', parent = ''] = path.toReversed()
@@ -23,8 +26,9 @@ function hide(value: unknown, path: readonly string[]): unknown {
       Object.entries(value).map(([key, each]) => [key, hide(each, [...path, key])]),
     )
   const below = (group: string) => path.includes(group) && name !== 'id'
-  if (secretName.test(name) || below('keys') || (parent === 'headers' && below('callers')))
-    return hidden
+  const isSecret =
+    below('keys') || below('secretFrom') || (parent === 'headers' && below('callers'))
+  if (isSecret || secretName.test(name)) return hidden
   return typeof value === 'string' ? hideInUrl(value) : value
 }
 

@@ -68,6 +68,7 @@ export function loadFiles(
     faults,
     invalidOpd: new Set([...main.invalidOpd, ...invalidOpd]),
     files: new Map([...main.files, ...read.versions]),
+    nodeFiles: main.nodeFiles,
     keptFaults: before === null ? [] : fileFaults,
     fileOf: new Map(ids),
   }
@@ -87,7 +88,7 @@ function loadMain(file: string, replaces: boolean): MainFile {
   const refused = (faults: ConfigFault[]): MainFile => ({
     loaded: {
       ...{ config: null, faults, invalidOpd: new Set() },
-      ...{ files, keptFaults: [], fileOf: new Map() },
+      ...{ files, nodeFiles: new Set([path]), keptFaults: [], fileOf: new Map() },
     },
     folders: [],
   })

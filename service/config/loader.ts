@@ -60,7 +60,7 @@ export function createLoad(file: string, { time, memory } = limits): Load {
   let read: FileVersions = new Map([[resolve(file), '']])
 
   async function receiveConfig(port: MessagePort, summary: LoadSummary): Promise<LoadedConfig> {
-    const { config, invalidOpd, files, fileOf } = summary
+    const { config, invalidOpd, files, nodeFiles, fileOf } = summary
     read = files
     const next = new Map<string, SupplierConfig>()
     await receive<SupplierRow>(port, summary.suppliers, ({ digest, supplier }) => {
@@ -69,7 +69,7 @@ export function createLoad(file: string, { time, memory } = limits): Load {
     const [faults, keptFaults]: [ConfigFault[], ConfigFault[]] = [[], []]
     await receive<ConfigFault>(port, summary.faults, (fault) => void faults.push(fault))
     await receive<ConfigFault>(port, summary.keptFaults, (fault) => void keptFaults.push(fault))
-    const loaded = { faults, keptFaults, invalidOpd, files, fileOf }
+    const loaded = { faults, keptFaults, invalidOpd, files, nodeFiles, fileOf }
     if (config === null) return { config, ...loaded }
     known = next
     supplierFiles = summary.supplierFiles
@@ -94,7 +94,7 @@ export function createLoad(file: string, { time, memory } = limits): Load {
       const faults = [{ path: '', line: null, ...failureOf(error as Error, memory) }]
       return {
         ...{ config: null, faults, invalidOpd: new Set(), files: before },
-        ...{ keptFaults: [], fileOf: new Map() },
+        ...{ nodeFiles: new Set<string>(), keptFaults: [], fileOf: new Map() },
       }
     } finally {
       port.close()

@@ -1,4 +1,5 @@
 /** Checks one supplier that comes through the API: the schema and the words of `bidweir check` (CONTRACT 14). */
+import { realpathSync } from 'node:fs'
 import * as z from 'zod'
 import { type ConfigFault, faultsOf } from './faults.ts'
 import type { FileVersions } from './files.ts'
@@ -14,6 +15,38 @@ export interface CheckedBlock {
   files: FileVersions
 }
 
+/** Where references of suppliers of the API lead. */
+export interface ReferenceRules {
+  /** Folder of relative paths, as for the configuration file. */
+  base: string
+  /** Whether a file is one of the node itself, which a supplier must not read. */
+  isOwn(file: string): boolean
+}
+
+/** Below these, files have what the system or the cluster knows of the process. */
+const systemFolders = ['/proc', '/sys', '/dev', '/run/secrets/kubernetes.io']
+
+/** @param files those with secrets of the node */
+export function referenceRules(base: string, files: () => Iterable<string>): ReferenceRules {
+  const real = (file: string) => {
+    try {
+      return realpathSync(file)
+    } catch {
+      return file
+    }
+  }
+  return {
+    base,
+    isOwn(file) {
+      const target = real(file)
+      return (
+        systemFolders.some((folder) => target.startsWith(`${folder}/`)) ||
+        [...files()].some((each) => real(each) === target)
+      )
+    },
+  }
+}
+
 /**
  * Values that are secrets; `*` is any name. A reference anywhere else would let an operator read files and variables of
  * the node, which endpoints, names and answers show.
@@ -21,10 +54,21 @@ export interface CheckedBlock {
 const secretPlaces: readonly (readonly string[])[] = [
   ['callers', 'headers', '*'],
   ['clearing', 'keys', '*'],
+  ['headers', 'secretFrom', '*'],
+  ['tls', 'key'],
 ]
+/** Values that are often files, and no secrets. */
+const filePlaces: typeof secretPlaces = [
+  ['tls', 'ca'],
+  ['tls', 'cert'],
+]
+/** Secrets that are sent to an endpoint, which whoever changes the supplier chooses. */
+const sentPlaces: readonly (readonly string[])[] = [['headers', 'secretFrom', '*']]
+/** A variable of the node that is sent is meant for suppliers: its name says so. */
+const sentVariable = /^\$\{BIDWEIR_SUPPLIER_[A-Za-z0-9_]+\}$/
 
-const isSecretPlace = (path: Path) =>
-  secretPlaces.some(
+const isOneOf = (places: typeof secretPlaces, path: Path) =>
+  places.some(
     (place) =>
       place.length === path.length &&
       place.every((part, index) => part === '*' || part === path[index]),
@@ -40,11 +84,17 @@ function* referenceFaults(value: unknown, path: Path = []): Generator<ConfigFaul
     found,
     allowed,
   })
-  if (isSecretPlace(path)) {
-    if (!reference)
-      yield fault('a value', 'a reference to the secret, {"file": "PATH"} or "${NAME}"')
-  } else if (reference) yield fault('a reference', 'a value: only secrets are references here')
-  else if (typeof value === 'string') {
+  if (isOneOf(secretPlaces, path)) {
+    const isSent = isOneOf(sentPlaces, path)
+    const name = isSent ? '${BIDWEIR_SUPPLIER_NAME}' : '${NAME}'
+    const allowed = `a reference to the secret, {"file": "PATH"} or "${name}"`
+    if (!reference) yield fault('a value', allowed)
+    else if (isSent && typeof value === 'string' && !sentVariable.test(value))
+      yield fault(value, `${allowed}: the value is sent to the endpoints`)
+  } else if (reference) {
+    if (!isOneOf(filePlaces, path))
+      yield fault('a reference', 'a value: only secrets are references here')
+  } else if (typeof value === 'string') {
     if (/\$\{[A-Za-z_][A-Za-z0-9_]*\}/.test(value))
       yield fault('text with a variable', 'a value: only secrets are references here')
   } else if (value !== null && typeof value === 'object' && path.length < maxDepth) {
@@ -60,15 +110,17 @@ const maxSecret = 4096
 const rootSchema = z.object({ suppliers: z.array(supplierSchema) })
 const prefix = 'suppliers[0]'
 
-/** @param base folder of relative paths, as for the configuration file */
-export function checkBlock(block: unknown, base: string): CheckedBlock {
+export function checkBlock(block: unknown, rules: ReferenceRules): CheckedBlock {
   const unsafe = [...referenceFaults(block)]
   const files: FileVersions = new Map()
   if (unsafe.length > 0) return { supplier: null, faults: unsafe, files }
   const external = new Map<string, string>()
-  const expansion: Expansion = { files, faults: [], external, tooDeep: false, maxBytes: maxSecret }
+  const fromApi = { maxBytes: maxSecret, isOwn: rules.isOwn }
+  const expansion: Expansion = {
+    ...{ files, nodeFiles: new Set(), faults: [], external, tooDeep: false, fromApi },
+  }
   // The place of the supplier in a file: faults and their words are those of a file.
-  const root = expand({ suppliers: [block] }, [], base, expansion) as { suppliers: object[] }
+  const root = expand({ suppliers: [block] }, [], rules.base, expansion) as { suppliers: object[] }
   let parsed = rootSchema.safeParse(root)
   if (!parsed.success && coerce(root, parsed.error.issues, expansion.external))
     parsed = rootSchema.safeParse(root)
@@ -95,8 +147,8 @@ const pointerOf = (path: string): string =>
     .join('')
 
 /** The faults of a block as the API answers them. */
-export const blockFaults = (block: unknown, base: string) =>
-  checkBlock(block, base).faults.map(({ path, found, allowed }) => ({
+export const blockFaults = (block: unknown, rules: ReferenceRules) =>
+  checkBlock(block, rules).faults.map(({ path, found, allowed }) => ({
     pointer: pointerOf(path),
     detail: `found ${found}, allowed: ${allowed}`,
   }))

@@ -26,15 +26,17 @@ export function valueAt(root: unknown, path: Path): unknown {
 
 export interface Expansion {
   files: FileVersions
+  /** Those of them that do not belong to a supplier. */
+  nodeFiles: Set<string>
   faults: { path: Path; found: string; allowed: string }[]
   /** Source of each value from outside of the file, by path. Such a value is text and may have to become a number. */
   external: Map<string, string>
   tooDeep: boolean
   /**
-   * The most bytes of a file, if the values come through the API. Faults then do not say why a file cannot be read: an
-   * operator could find out which files the node has.
+   * If the values come through the API: the most bytes of a file, and which files it must not name. Faults then do not say
+   * why a file cannot be read: an operator could find out which files the node has.
    */
-  maxBytes?: number
+  fromApi?: { maxBytes: number; isOwn(file: string): boolean }
 }
 
 export const variable = /\$\{([A-Za-z_][A-Za-z0-9_]*)\}/g
@@ -61,17 +63,23 @@ function readReference(reference: string, path: Path, base: string, into: Expans
   const file = resolve(base, expandText(reference, path, into))
   const name = `{file: ${reference}}`
   into.external.set(pathText(path), name)
-  const { maxBytes } = into
-  const read = readText(file, maxBytes)
+  const { fromApi } = into
+  if (fromApi?.isOwn(file)) {
+    const allowed = 'a file that is for suppliers'
+    into.faults.push({ path, found: `${name}, which is a file of the node itself`, allowed })
+    return undefined
+  }
+  const read = readText(file, fromApi?.maxBytes)
   into.files.set(file, read.version)
+  if (path[0] !== 'suppliers') into.nodeFiles.add(file)
   if ('text' in read) return read.text.replace(/\r?\n$/, '')
   into.faults.push(
-    maxBytes === undefined
+    fromApi === undefined
       ? { path, found: `${name}, ${read.fault}`, allowed: read.allowed }
       : {
           path,
           found: `${name}, which cannot be read`,
-          allowed: `a file of at most ${maxBytes} bytes`,
+          allowed: `a file of at most ${fromApi.maxBytes} bytes`,
         },
   )
   return undefined

@@ -1,5 +1,6 @@
 /** Warnings about values of a configuration that are valid but rarely intended. */
 import { type OpdConfig, opdSchema } from '../../opd/config.ts'
+import { endpointOf } from '../../proxy/upstream/config.ts'
 import { workerCount } from '../limits.ts'
 import type { Config, SupplierConfig } from './schema.ts'
 
@@ -28,6 +29,11 @@ const opdWarningsOf = ({ id, opd }: SupplierConfig) =>
     ? []
     : opdWarnings.filter(([meets]) => meets(opd)).map(([, text]) => `suppliers ${id}: opd.${text}`)
 
+const tlsWarningsOf = ({ id, endpoints, tls }: SupplierConfig) =>
+  tls === undefined || endpoints.some((each) => endpointOf(each).url.startsWith('https:'))
+    ? []
+    : [`suppliers ${id}: tls has no effect: no endpoint begins with https://`]
+
 /** A limit below the number of processes is not kept: each of them has 1 at least. */
 const limitWarningsOf = ({ proxy, suppliers }: Config, count = workerCount(proxy)) =>
   suppliers.flatMap(({ id, maxInFlight }) =>
@@ -35,6 +41,11 @@ const limitWarningsOf = ({ proxy, suppliers }: Config, count = workerCount(proxy
       ? [`suppliers ${id}: maxInFlight is less than proxy.workers: ${count} are permitted`]
       : [],
   )
+
+const sealedWarningsOf = ({ models, opd }: Config) =>
+  models.from !== null && opd.decisionLog === null
+    ? ['models.from without opd.decisionLog: no win of this node can be attributed']
+    : []
 
 export function warningsOf(config: Config): string[] {
   const isPublic = !/^(127\.|localhost:|\[::1\])/.test(config.proxy.listen)
@@ -49,5 +60,11 @@ export function warningsOf(config: Config): string[] {
       ? [`suppliers ${id}: callers is empty and proxy.listen is not loopback: anyone may send bids`]
       : []
   })
-  return [...routes, ...config.suppliers.flatMap(opdWarningsOf), ...limitWarningsOf(config)]
+  return [
+    ...routes,
+    ...config.suppliers.flatMap(opdWarningsOf),
+    ...config.suppliers.flatMap(tlsWarningsOf),
+    ...limitWarningsOf(config),
+    ...sealedWarningsOf(config),
+  ]
 }

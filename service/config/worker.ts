@@ -34,6 +34,7 @@ export interface LoadSummary {
   /** All but the suppliers. */
   config: Omit<NonNullable<LoadedConfig['config']>, 'suppliers'> | null
   invalidOpd: Set<string>
+  nodeFiles: Set<string>
   files: FileVersions
   fileOf: LoadedConfig['fileOf']
   suppliers: number
@@ -93,7 +94,7 @@ const rowOf = (digest: string, text: string, known: ReadonlySet<string>): string
 
 const { file, port, known, before } = workerData as LoadTask
 const { loaded, supplierFiles } = loadFiles(file, before, known.length > 0)
-const { config, invalidOpd, files, fileOf } = loaded
+const { config, invalidOpd, files, nodeFiles, fileOf } = loaded
 const faults = truncateFaults(loaded.faults)
 const keptFaults = truncateFaults(loaded.keptFaults)
 const { suppliers = [], ...rest } = config ?? {}
@@ -124,6 +125,7 @@ for (const each of [faults, keptFaults])
 const summary = {
   config: config === null ? null : (rest as LoadSummary['config']),
   invalidOpd,
+  nodeFiles,
   files,
   fileOf,
   suppliers: config === null ? 0 : rows.length,

@@ -7,11 +7,11 @@ import { collectDefaultMetrics, Registry } from 'prom-client'
 import { createDecidedRows, type SeatRow } from '../../admin/store/decided-rows.ts'
 import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
 import { createSlices } from '../../opd/base/slices.ts'
-import type { DecisionSink, SharedTokens } from '../../opd/ports.ts'
+import type { DecisionLine, DecisionSink, SharedTokens } from '../../opd/ports.ts'
 import { createBidBatch } from '../../opd/state/bid-entry.ts'
 import type { ModelControlSource } from '../../opd/state/model-control.ts'
 import { createModelManager } from '../../opd/state/model-manager.ts'
-import { createModelSync } from '../../opd/state/model-sync.ts'
+import { ModelSync } from '../../opd/state/model-sync.ts'
 import type { ModelBus } from '../../opd/state/shared-model.ts'
 import { TicketKeys } from '../../proxy/listen/ticket-keys.ts'
 import { activeSuppliers, type ConfigRef, createBidPath } from '../bid-path.ts'
@@ -51,12 +51,13 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   })
   let rows: SeatRow[] = []
   const decided = createDecidedRows((row) => void rows.push(row))
-  let entries: [keyof DecisionSink, object][] = []
-  const entry = (kind: keyof DecisionSink) => (of: object) => {
+  let entries: [DecisionLine, object][] = []
+  const entry = (kind: DecisionLine) => (of: object) => {
     if (entries.length < maxEntries) entries.push([kind, of])
     else dropped++
   }
   const sink: DecisionSink = {
+    contexts: decisionLog?.contexts ?? false,
     decided: entry('decided'),
     won: entry('won'),
     withdrawn: entry('withdrawn'),
@@ -74,7 +75,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   const source = peer.port<ModelControlSource>('control')
   await modelManager.execute(source)
   const bus = peer.port<ModelBus>('models')
-  const modelSync = createModelSync({ modelManager, bus, log, role: config.node.role })
+  const modelSync = new ModelSync({ modelManager, bus, log, role: config.node.role })
   const bidPath = createBidPath({
     current,
     place,
@@ -97,6 +98,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
       sharedTokens: peer.port<SharedTokens>('tokens'),
       sharesPort: true,
       tracer: tracing,
+      checksHealth: false,
       tickets: new TicketKeys(start.ticketSecret, Date.now()),
     },
   })
@@ -138,6 +140,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
       return registry.getMetricsAsJSON()
     },
     location: bidPath.setLocation,
+    health: proxy.setUnhealthy,
     progress: follow,
     /** It fails only if the first process has ended. */
     control: oneAtATime(() => modelManager.execute(source).catch(() => undefined)),

@@ -4,6 +4,7 @@ import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { parse } from 'yaml'
+import { quotingDocuments } from '../../docs/generate/quotes.ts'
 import { reference } from '../../docs/generate.ts'
 import { jsonSchema } from '../../service/config/schema.ts'
 import { commandHere } from '../support/command.ts'
@@ -153,6 +154,13 @@ t.test('docs/reference is what the code says (npm run docs)', async (t) => {
     const file = new URL(`../../docs/reference/${name}`, import.meta.url)
     t.equal(readFileSync(file, 'utf8'), text, name)
   }
+})
+
+t.test('documents quote the figures of RESULTS.md (npm run docs)', async (t) => {
+  const documents = Object.entries(quotingDocuments())
+  t.ok(documents.length > 0)
+  for (const [name, text] of documents)
+    t.equal(readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8'), text, name)
 })
 
 t.test(

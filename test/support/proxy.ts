@@ -55,6 +55,8 @@ export interface TestProxy {
   logged: string[]
   /** The fields of each line of the log. */
   lines: object[]
+  /** As a reload does. */
+  setSupplier(id: string, route: object): void
   close(): Promise<void>
 }
 
@@ -63,7 +65,12 @@ const patient = '20s'
 
 export async function startProxy(
   suppliers: Record<string, object>,
-  options: { engine?: Engine; proxy?: object; lane?: 'fast' | 'general' } = {},
+  options: {
+    engine?: Engine
+    proxy?: object
+    lane?: 'fast' | 'general'
+    zone?: string
+  } = {},
 ): Promise<TestProxy> {
   const registry = new Registry()
   const logged: string[] = []
@@ -80,14 +87,16 @@ export async function startProxy(
     ...(tls === null ? {} : { tls }),
     ...options.proxy,
   })
-  const routes = Object.entries(suppliers).map(([id, route]) => ({
+  const routeOf = (id: string, route: object) => ({
     ...routeSchema.parse({ timeout: patient, ...route }),
     id,
-  }))
+  })
+  const routes = Object.entries(suppliers).map(([id, route]) => routeOf(id, route))
   const proxy = createProxy(config, routes, {
     engine: options.engine ?? idleEngine(),
     registry,
     log: { info: write, warn: write, error: write },
+    zone: options.zone ?? null,
   })
   const { port } = await proxy.listen()
   return {
@@ -96,6 +105,7 @@ export async function startProxy(
     registry,
     logged,
     lines,
+    setSupplier: (id, route) => proxy.setRoute(routeOf(id, route)),
     async close() {
       proxy.drain()
       const closed = proxy.close()

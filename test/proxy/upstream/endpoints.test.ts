@@ -1,5 +1,6 @@
 /** Endpoints of one supplier: the less busy of two choices, ejection for a growing time, and the way back (CONTRACT 3). */
 import t from 'tap'
+import { defaultOutliers } from '../../../proxy/upstream/config.ts'
 import { EndpointLog } from '../../../proxy/upstream/endpoint-log.ts'
 import { Endpoint, Endpoints } from '../../../proxy/upstream/endpoints.ts'
 import { createResolver } from '../../../proxy/upstream/resolver.ts'
@@ -13,16 +14,21 @@ import { until } from '../../support/until.ts'
 const resolver = createResolver({ onError() {} })
 t.teardown(() => resolver.close())
 
-function endpoints(count: number) {
+const options = (clock: { now: number }, outliers: object) => ({
+  ...{ outliers: { ...defaultOutliers, ...outliers }, timeout: 100, zone: null },
+  ...{ now: () => clock.now, random: source(1) },
+})
+
+function endpoints(count: number, outliers: object = {}) {
   const clock = { now: 1 }
   const lines: object[] = []
   const write = (fields: object) => void lines.push(fields)
   const all = Array.from({ length: count }, (_each, n) => {
     const url = `http://127.0.0.1:${n + 1}/bid`
     const log = new EndpointLog({ info: write, warn: write, error: write }, 'acme', url)
-    return new Endpoint(url, { resolver, lane: 'fast' }, log)
+    return new Endpoint({ url, weight: 1, priority: 0 }, { resolver, lane: 'fast' }, log)
   })
-  return { clock, lines, all, of: new Endpoints(all, () => clock.now, source(1)) }
+  return { clock, lines, all, of: new Endpoints(all, options(clock, outliers)) }
 }
 
 t.test('of two the less busy one is chosen', (t) => {
@@ -111,6 +117,68 @@ t.test('the last one that is left is never ejected', (t) => {
     all.map(({ ejected }) => ejected),
     [true, true, false],
   )
+  t.end()
+})
+
+t.test('at most a share of the endpoints is ejected, rounded up', (t) => {
+  const ejected = (count: number, maxEjectedShare: number) => {
+    const { all, of } = endpoints(count, { maxEjectedShare, consecutive: 1 })
+    for (const each of all) of.failed(each, 'timeout')
+    return all.filter((each) => each.ejected).length
+  }
+  t.same(
+    [2, 3, 4, 5, 10].map((count) => ejected(count, 0.5)),
+    [1, 2, 2, 3, 5],
+  )
+  t.equal(ejected(10, 0.11), 2)
+  t.equal(ejected(4, 0), 0, 'none')
+  t.equal(ejected(4, 1), 3, 'all but the last')
+  t.end()
+})
+
+t.test('an endpoint is ejected for its share of failures once there are enough requests', (t) => {
+  const { clock, all, of } = endpoints(3, { errorShare: 0.2, minRequests: 20 })
+  const [bad] = all as [Endpoint]
+  const rounds = (count: number) => {
+    for (let n = 0; n < count && !bad.ejected; n++)
+      if (n % 3 === 0) of.failed(bad, 503)
+      else of.succeeded(bad)
+  }
+  rounds(19)
+  t.equal(bad.ejected, false, 'a third of too few')
+  clock.now += 10_001
+  rounds(19)
+  t.equal(bad.ejected, false, 'the requests before do not count')
+  rounds(3)
+  t.equal(bad.ejected, true)
+  clock.now += 1000
+  t.equal(of.choose(), bad, 'probed')
+  of.succeeded(bad)
+  rounds(18)
+  t.equal(bad.ejected, false, 'counted anew')
+  for (let n = 0; n < 60; n++) {
+    if (n % 6 === 0) of.failed(all[1]!, 503)
+    else of.succeeded(all[1]!, 1)
+  }
+  t.equal(all[1]!.ejected, false, 'a sixth is less than a fifth')
+  t.end()
+})
+
+t.test('an endpoint is ejected for its mean response time', (t) => {
+  const { clock, all, lines, of } = endpoints(2, { latencyShare: 0.5, minRequests: 10 })
+  const [slow, quick] = all as [Endpoint, Endpoint]
+  for (let n = 0; n < 100; n++) of.succeeded(quick, 49)
+  for (let n = 0; n < 9; n++) of.succeeded(slow, 80)
+  t.same([slow.ejected, quick.ejected], [false, false])
+  of.succeeded(slow, 80)
+  t.equal(slow.ejected, true, 'of a timeout of 100 ms')
+  t.match(lines, [{ state: 'ejected', reason: 'slow' }])
+  for (let n = 0; n < 100; n++) of.succeeded(quick, 80)
+  t.equal(quick.ejected, false, 'the last one')
+  clock.now += 1000
+  t.equal(of.choose(), slow)
+  of.succeeded(slow, 10)
+  t.equal(slow.state, 'up')
   t.end()
 })
 

@@ -6,6 +6,7 @@ import t from 'tap'
 import { FastClient } from '../../../proxy/upstream/fast-client.ts'
 import { HeadTemplates } from '../../../proxy/wire/head-templates.ts'
 import { OutgoingRequest } from '../../../proxy/wire/outgoing-heads.ts'
+import { systemTls } from '../../../proxy/wire/tls-identity.ts'
 import { TlsSessions } from '../../../proxy/wire/tls-sessions.ts'
 import { certificate } from '../../support/certificate.ts'
 
@@ -42,7 +43,7 @@ t.test(
         port,
         lookup: (_host: string, _options: object, done: (...found: never[]) => void) =>
           done(...([null, [{ address: '127.0.0.1', family: 4 }]] as never[])),
-        tls: new TlsSessions('localhost'),
+        tls: new TlsSessions('localhost', systemTls),
       } as never,
       pool as never,
       new HeadTemplates(4),

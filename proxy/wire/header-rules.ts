@@ -1,0 +1,38 @@
+/** Headers that a configuration sets or removes in requests to a supplier. */
+import { lower } from './headers.ts'
+
+export class HeaderRules {
+  private readonly dropped: ReadonlySet<string>
+  private readonly added: readonly string[]
+
+  /**
+   * @param removed names, in any case
+   * @param added names and values, which replace those of the caller
+   */
+  constructor(removed: readonly string[], added: Readonly<Record<string, string>>) {
+    this.dropped = new Set([...removed, ...Object.keys(added)].map((name) => name.toLowerCase()))
+    this.added = Object.entries(added).flat()
+  }
+
+  /** @param fields a flat list of names and values */
+  apply(fields: readonly string[]): string[] {
+    const out: string[] = []
+    for (let at = 0; at < fields.length; at += 2)
+      if (!this.dropped.has(lower(fields[at]!))) out.push(fields[at]!, fields[at + 1]!)
+    out.push(...this.added)
+    return out
+  }
+}
+
+/** null: there is nothing to change. */
+export function headerRules(config: {
+  set: Readonly<Record<string, string>>
+  remove: readonly string[]
+  secretFrom: Readonly<Record<string, string>>
+}): HeaderRules | null {
+  const { remove, set, secretFrom } = config
+  const added = { ...set, ...secretFrom }
+  return remove.length === 0 && Object.keys(added).length === 0
+    ? null
+    : new HeaderRules(remove, added)
+}
