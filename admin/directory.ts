@@ -5,6 +5,7 @@
 import { getOrAdd } from '../opd/base/get-or-add.ts'
 import type { Log } from '../opd/base/log.ts'
 import { oneAtATime } from '../opd/base/one-at-a-time.ts'
+import { type EndpointOverride, readOverrides } from './store/endpoint-overrides.ts'
 import type { Store } from './store/index.ts'
 import { readHolds } from './store/suppliers.ts'
 
@@ -21,6 +22,8 @@ interface DirectorySnapshot {
   suppliers: ReadonlyMap<string, SupplierState>
   /** Integrations held at factor 1; `*` holds all. */
   holds: ReadonlySet<string>
+  /** What operators have decided of endpoints. */
+  overrides: readonly EndpointOverride[]
 }
 
 interface Directory {
@@ -32,11 +35,12 @@ interface Directory {
 
 async function load(store: Store): Promise<DirectorySnapshot> {
   const { db } = store
-  const [seats, active, datacenters, holds] = await Promise.all([
+  const [seats, active, datacenters, holds, overrides] = await Promise.all([
     db.selectFrom('seats').select(['supplier', 'name']).where('is_active', '=', 0).execute(),
     db.selectFrom('seats').select('supplier').distinct().where('is_active', '=', 1).execute(),
     db.selectFrom('datacenters').selectAll().execute(),
     readHolds(db),
+    readOverrides(db, store.clock()),
   ])
   const noState = () => ({
     inactiveSeats: new Set<string>(),
@@ -53,7 +57,7 @@ async function load(store: Store): Promise<DirectorySnapshot> {
       active: is_active === 1,
       clientQps: client_qps === null ? null : Number(client_qps),
     })
-  return { suppliers, holds }
+  return { suppliers, holds, overrides }
 }
 
 export async function createDirectory(store: Store, log: Log): Promise<Directory> {

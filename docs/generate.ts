@@ -2,7 +2,11 @@
 import { writeFileSync } from 'node:fs'
 import { eventJsonSchema } from '../service/events/event.ts'
 import { chartFiles } from './generate/chart.ts'
+<<<<<<< HEAD
 import { dockerfile } from './generate/dockerfile.ts'
+=======
+import { problemsPage } from './generate/problems.ts'
+>>>>>>> main
 import { quotingDocuments } from './generate/quotes.ts'
 import { reasons } from './generate/reasons.ts'
 import { api, inspectService, metrics } from './generate/service.ts'
@@ -17,6 +21,7 @@ export async function reference(): Promise<Record<string, string>> {
     'api.md': api(inspected.api),
     'metrics.md': metrics(inspected.metrics),
     'reasons.md': reasons(),
+    'problems.md': problemsPage(),
     'events.schema.json': `${JSON.stringify(eventJsonSchema(), null, 2)}\n`,
   }
 }

@@ -44,6 +44,8 @@ interface Scraped extends SupplierLoad {
   metrics: SupplierMetrics
   /** Of the certificates that its configuration names. */
   expiries: TlsIdentity['expiries']
+  /** Too few of its endpoints are available, so all are used. */
+  panicking: boolean
   /** It has all gauges. Others have those that differ from a supplier at rest: thousands would be most of a scrape. */
   isTop: boolean
 }
@@ -75,10 +77,19 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
     const top = yield* busiest(suppliers.values(), ({ metrics }) => metrics.total)
     scraped = []
     for (const supplier of suppliers.values()) {
-      const { id, active, metrics, tls } = supplier
+      const { id, active, metrics, tls, endpoints } = supplier
       const { expiries } = tls
+      const { panicking } = endpoints
       const isTop = top.has(supplier)
-      scraped.push({ id, active, metrics, expiries, isTop, ...nodeLoad(supplier, others()) })
+      scraped.push({
+        id,
+        active,
+        metrics,
+        expiries,
+        panicking,
+        isTop,
+        ...nodeLoad(supplier, others()),
+      })
       yield* outcomeSamples(id, metrics)
       yield null
     }
@@ -161,6 +172,25 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
         ({ metrics }) => metrics.replays > 0,
       ),
     ),
+    counter(
+      'bidweir_health_checks_total',
+      'Health checks of endpoints, by result',
+      each(
+        ({ id, metrics: { checks, failedChecks } }) => [
+          { value: checks - failedChecks, labels: { ssp: id, result: 'ok' } },
+          { value: failedChecks, labels: { ssp: id, result: 'failed' } },
+        ],
+        ({ metrics }) => metrics.checks > 0,
+      ),
+    ),
+    gauge(
+      'bidweir_endpoints_panic',
+      '1 while too few endpoints of a supplier are available, so that health checks are ignored',
+      perSupplier(
+        () => 1,
+        ({ panicking }) => panicking,
+      ),
+    ),
     gauge(
       'bidweir_requests_in_flight',
       'Bid requests in flight',
@@ -212,7 +242,7 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
     ),
     gauge(
       'bidweir_endpoint_up',
-      '0 while an endpoint fails or is ejected',
+      '0 while an endpoint fails, is ejected, fails its health checks, or is out by an operator',
       perEndpoint(
         ({ state }) => (state === 'up' ? 1 : 0),
         ({ endpoints, isTop }) => isTop || endpoints.some(({ state }) => state !== 'up'),
@@ -244,6 +274,9 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
       ),
     ),
     gauge('bidweir_connections', 'Connections of callers', () => one(nodeGauge('connections'))),
+    gauge('bidweir_http2_connections', 'Connections of callers over HTTP/2', () =>
+      one(nodeGauge('http2Connections')),
+    ),
     gauge('bidweir_held_bytes', 'Bytes of bodies in memory', () => one(nodeGauge('heldBytes'))),
     gauge('bidweir_held_bytes_limit', 'Limit for the bytes of bodies in memory', () =>
       one(nodeGauge('maxHeldBytes')),

@@ -58,6 +58,9 @@ export class SupplierMetrics {
   readonly overhead = new DurationHistogram()
   readonly refusals = new Float64Array(refusals.length)
   replays = 0
+  /** Health checks of the endpoints, and those of them that failed. */
+  checks = 0
+  failedChecks = 0
 
   get total(): number {
     return this.requests.reduce((sum, count) => sum + count, 0)

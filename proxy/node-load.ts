@@ -4,7 +4,7 @@
  */
 import { type LimitCause, limitCauses } from './admission/limiter.ts'
 import type { Supplier } from './supplier.ts'
-import type { EndpointState } from './upstream/endpoint-log.ts'
+import { type EndpointState, endpointStates } from './upstream/endpoint-log.ts'
 
 interface EndpointLoad {
   url: string
@@ -30,6 +30,8 @@ export interface SupplierLoad {
 /** Gauges that do not belong to a supplier. */
 export interface Gauges {
   connections: number
+  /** Of these over HTTP/2. */
+  http2Connections: number
   heldBytes: number
   maxHeldBytes: number
   /** Bytes of the index of long JSON documents; they count towards `maxHeldBytes`. */
@@ -70,7 +72,7 @@ export function loadsOf(suppliers: Iterable<Supplier>): ProcessLoad['suppliers']
 }
 
 const restriction = (cause: LimitCause) => limitCauses.indexOf(cause)
-const severity: readonly EndpointState[] = ['up', 'failing', 'ejected']
+const severity: readonly EndpointState[] = endpointStates
 
 /** The load of a supplier at this node; `others`: the other processes. An endpoint has its worst state. */
 export function nodeLoad(supplier: Supplier, others: Iterable<ProcessLoad>): SupplierLoad {

@@ -22,7 +22,7 @@ import { type Gauges, loadsOf, type ProcessLoad } from './node-load.ts'
 import { PassThrough } from './pass/pass.ts'
 import { Router } from './router.ts'
 import type { DirectoryState, Supplier } from './supplier.ts'
-import { Suppliers } from './suppliers.ts'
+import { Suppliers, type UnhealthyEndpoints } from './suppliers.ts'
 import type { BidTracer } from './tracer.ts'
 import { createResolver } from './upstream/resolver.ts'
 
@@ -46,6 +46,10 @@ export function createProxy(
     tracer?: BidTracer | null
     /** Of the node, whose endpoints are preferred. */
     zone?: string | null
+    /** Whether this process checks the health of endpoints. */
+    checksHealth?: boolean
+    /** An endpoint has failed its health checks, or passes them again. */
+    onHealth?: () => void
     /** Of TLS sessions of callers; those of another process of this node. */
     tickets?: TicketKeys
   },
@@ -59,6 +63,8 @@ export function createProxy(
     others = () => [],
     tracer = null,
     zone = null,
+    checksHealth = true,
+    onHealth = () => {},
     tickets = new TicketKeys(null, Date.now()),
   } = deps
   const closed = new Map<string, number>()
@@ -76,13 +82,20 @@ export function createProxy(
       ),
   })
   const suppliers = new Suppliers({
-    upstream: { resolver, lane: config.fastLane ? 'fast' : 'general', zone },
+    upstream: {
+      resolver,
+      lane: config.fastLane ? 'fast' : 'general',
+      zone,
+      checksHealth,
+      onHealth,
+    },
     leased: sharedTokens !== null,
     maxInFlight: config.maxInFlightPerSupplier,
     log,
   })
   const gauges = (): Gauges => ({
     connections: listener.connections,
+    http2Connections: listener.http2Connections,
     heldBytes: budget.bytes - budget.kept,
     indexBytes: budget.kept,
     longResponses: context.long.running,
@@ -134,6 +147,7 @@ export function createProxy(
     tickets,
     onClosed,
     onRequest: (request, response) => router.receive(request, response),
+    onHttp2Request: (request) => router.receiveHttp2(request),
     beginFast: config.fastLane ? (...request) => router.beginFast(...request) : null,
     onUpgrade: (request, socket, head) => router.upgrade(request, socket, head),
   })
@@ -183,6 +197,10 @@ export function createProxy(
       stateOf: (supplier: string) => DirectoryState | undefined,
       share: number,
     ): void => suppliers.setDirectory(stateOf, share),
+    /** Endpoints that fail the health checks of this process. */
+    unhealthy: (): UnhealthyEndpoints => suppliers.unhealthyEndpoints,
+    /** Takes the results of another process. */
+    setUnhealthy: (unhealthy: UnhealthyEndpoints): void => suppliers.setUnhealthy(unhealthy),
     drain: () => listener.drain(),
     /** Resolves when all requests in flight have their responses. */
     async close(): Promise<void> {

@@ -7,7 +7,8 @@ import type { Route } from './config.ts'
 import type { SupplierMetrics } from './metrics.ts'
 import { endpointOf } from './upstream/config.ts'
 import { EndpointLog } from './upstream/endpoint-log.ts'
-import { Endpoint, Endpoints } from './upstream/endpoints.ts'
+import { Endpoint, type EndpointOverride, Endpoints } from './upstream/endpoints.ts'
+import { HealthChecks } from './upstream/health-checks.ts'
 import type { Upstream } from './upstream/pool.ts'
 import { type HeaderRules, headerRules } from './wire/header-rules.ts'
 import { systemTls, TlsIdentity } from './wire/tls-identity.ts'
@@ -18,12 +19,18 @@ export interface DirectoryState {
   /** No listed seat is active, so the supplier gets no request. */
   allSeatsInactive?: boolean
   allotment: Allotment | undefined
+  /** What operators have decided of its endpoints, by name. `left`: milliseconds until it ends. */
+  overrides?: ReadonlyMap<string, { state: EndpointOverride['state']; left: number }>
 }
 
 /** How endpoints are reached from this node. */
 export interface NodeUpstream extends Upstream {
   /** The zone of the node; null: it has none. */
   zone: string | null
+  /** This process checks the health of endpoints. Of several processes one does. */
+  checksHealth: boolean
+  /** An endpoint has failed its health checks, or passes them again. */
+  onHealth: () => void
 }
 
 /** Why the supplier gets no request. */
@@ -43,6 +50,8 @@ export class Supplier {
   readonly metrics: SupplierMetrics
   route: Route
   endpoints: Endpoints
+  readonly checks: HealthChecks
+  private overrides: DirectoryState['overrides']
   /** For endpoints over TLS. */
   tls: TlsIdentity
   /** What is set and removed in the head of a request; null: nothing. */
@@ -65,10 +74,15 @@ export class Supplier {
     this.id = route.id
     this.route = route
     this.metrics = metrics
+    this.checks = new HealthChecks(metrics, (endpoint, fault) => {
+      this.endpoints.setHealth(endpoint, fault)
+      upstream.onHealth()
+    })
     this.tls = tlsOf(route, systemTls)
     this.endpoints = this.endpointsOf(route, upstream, [])
     this.headers = headerRules(route.headers)
     this.callers = callerCheck(route.callers)
+    this.configureChecks(upstream)
   }
 
   /** Applies a new configuration. Endpoints in both configurations keep their connections and failure counts. */
@@ -81,6 +95,31 @@ export class Supplier {
     this.route = route
     this.headers = headerRules(route.headers)
     this.callers = callerCheck(route.callers)
+    this.configureChecks(upstream)
+  }
+
+  private configureChecks({ checksHealth }: NodeUpstream): void {
+    if (checksHealth)
+      this.checks.configure(this.endpoints.all, this.route.healthCheck, this.headers)
+    this.applyOverrides()
+  }
+
+  private applyOverrides(): void {
+    const now = performance.now()
+    for (const endpoint of this.endpoints.all) {
+      const wanted = this.overrides?.get(endpoint.name)
+      const until = now + (wanted?.left ?? 0)
+      this.endpoints.setOverride(
+        endpoint,
+        wanted === undefined || wanted.left <= 0 ? null : { state: wanted.state, until },
+      )
+    }
+  }
+
+  /** Results of the health checks of another process: faults by name of the endpoint. */
+  setUnhealthy(faults: ReadonlyMap<string, string> | undefined): void {
+    for (const endpoint of this.endpoints.all)
+      this.endpoints.setHealth(endpoint, faults?.get(endpoint.name) ?? null)
   }
 
   private endpointsOf(
@@ -107,6 +146,8 @@ export class Supplier {
   /** `share`: this node's part of the allotment, 1 / live nodes. `leased`: the nodes share one bucket. */
   setDirectoryState(state: DirectoryState, share: number, leased: boolean): void {
     const { inactiveSeats, allSeatsInactive = false, allotment: next = unlimited } = state
+    this.overrides = state.overrides
+    this.applyOverrides()
     this.inactiveSeats = inactiveSeats
     this.allSeatsInactive = allSeatsInactive
     if (next.clientQps !== this.allotment.clientQps || (!leased && share !== this.share))
@@ -158,10 +199,12 @@ export class Supplier {
   }
 
   close(): void {
+    this.checks.close()
     for (const endpoint of this.endpoints.all) endpoint.pool.close()
   }
 
   destroy(): void {
+    this.checks.close()
     for (const endpoint of this.endpoints.all) endpoint.pool.destroy()
   }
 }

@@ -1,9 +1,12 @@
 /** The suppliers of the proxy: their configuration, their state in the directory, and their metrics since the start. */
+import { getOrAdd } from '../opd/base/get-or-add.ts'
 import type { Log } from '../opd/base/log.ts'
 import type { LeasedBucket } from './admission/allotment.ts'
 import type { Route } from './config.ts'
 import { SupplierMetrics } from './metrics.ts'
 import { type DirectoryState, type NodeUpstream, Supplier } from './supplier.ts'
+
+export type UnhealthyEndpoints = ReadonlyMap<string, ReadonlyMap<string, string>>
 
 interface SuppliersOptions {
   upstream: NodeUpstream
@@ -21,6 +24,8 @@ export class Suppliers {
   readonly all = new Map<string, Supplier>()
   /** Origins of `/pass`, by supplier. */
   readonly passOrigins = new Map<string, string>()
+  /** Faults of endpoints that fail the health checks of another process, by supplier and endpoint. */
+  private unhealthy: UnhealthyEndpoints = new Map()
   /** Counters survive the removal of a supplier. */
   readonly metrics = new Map<string, SupplierMetrics>()
   private stateOf: (supplier: string) => DirectoryState | undefined = () => undefined
@@ -45,7 +50,30 @@ export class Suppliers {
     else {
       known.configure(route, this.options.upstream)
       known.limit(this.maxInFlight)
+      this.applyUnhealthy(known)
     }
+  }
+
+  private applyUnhealthy(supplier: Supplier): void {
+    if (!this.options.upstream.checksHealth) supplier.setUnhealthy(this.unhealthy.get(supplier.id))
+  }
+
+  setUnhealthy(unhealthy: UnhealthyEndpoints): void {
+    const before = this.unhealthy
+    this.unhealthy = unhealthy
+    for (const id of new Set([...before.keys(), ...unhealthy.keys()])) {
+      const supplier = this.all.get(id)
+      if (supplier !== undefined) this.applyUnhealthy(supplier)
+    }
+  }
+
+  /** Faults of endpoints that fail the health checks of this process. */
+  get unhealthyEndpoints(): UnhealthyEndpoints {
+    const found: Map<string, Map<string, string>> = new Map()
+    for (const { id, endpoints } of this.all.values())
+      for (const { name, unhealthy } of endpoints.all)
+        if (unhealthy !== null) getOrAdd(found, id, () => new Map()).set(name, unhealthy)
+    return found
   }
 
   private add(route: Route): void {
@@ -53,6 +81,7 @@ export class Suppliers {
     const supplier = new Supplier(route, this.metricsOf(route.id), upstream, log)
     supplier.limit(this.maxInFlight)
     this.applyDirectory(supplier)
+    this.applyUnhealthy(supplier)
     this.all.set(route.id, supplier)
   }
 

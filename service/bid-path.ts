@@ -8,6 +8,7 @@ import { trainedPerSecond } from '../opd/pricing/exposures.ts'
 import type { EngineSettings } from '../opd/types.ts'
 import { createProxy } from '../proxy/proxy.ts'
 import type { DirectoryState } from '../proxy/supplier.ts'
+import type { UnhealthyEndpoints } from '../proxy/suppliers.ts'
 import type { Config, SupplierConfig } from './config/schema.ts'
 import { dividedConfig, dividedRoute, type Place } from './limits.ts'
 
@@ -30,6 +31,8 @@ export interface LocationState {
   holds: ReadonlySet<string>
   /** 1 / live nodes. */
   share: number
+  /** Endpoints that fail the health checks of the first process. */
+  unhealthy: UnhealthyEndpoints
 }
 
 export type KeyRows = NonNullable<Config['opd']['keys']>
@@ -48,7 +51,8 @@ interface BidPathParts {
   >
   proxy: Pick<
     Parameters<typeof createProxy>[2],
-    'registry' | 'sharedTokens' | 'sharesPort' | 'others' | 'tracer' | 'tickets'
+    | ('registry' | 'sharedTokens' | 'sharesPort' | 'others' | 'tracer' | 'tickets')
+    | ('checksHealth' | 'onHealth')
   >
 }
 
@@ -94,9 +98,10 @@ export function createBidPath({ current, place, keysOf, now, log, ...parts }: Bi
   return {
     engine,
     proxy,
-    setLocation({ states, holds, share }: LocationState): void {
+    setLocation({ states, holds, share, unhealthy }: LocationState): void {
       engine.setHolds(holds)
       proxy.setDirectory((id) => states.get(id), share / place.count)
+      if (place.index > 0) proxy.setUnhealthy(unhealthy)
     },
     /**
      * Applies another configuration, in time slices; returns the suppliers that have changed. `invalid`: those whose

@@ -67,6 +67,7 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
   const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
   const spool = join(started.stateDir, 'bid-log')
   await restoreBids(spool, bidLog, log)
+  let onHealth = () => {}
   // Set when the proxy exists, which then takes the number of nodes from `models`.
   let onNodes = () => {}
   const models = await openModels({
@@ -123,6 +124,7 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
       tracer: tracing,
       tickets,
       others: () => pool?.loads() ?? [],
+      onHealth: () => onHealth(),
     },
   })
   const { engine, proxy } = bidPath
@@ -154,11 +156,19 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
     suppliers: () => ({ ...stored.counts(), all: current.config.suppliers.length }),
   })
   const location = (): LocationState => {
-    const { suppliers, holds } = directory.snapshot()
+    const { suppliers, holds, overrides } = directory.snapshot()
     const states = new Map<string, DirectoryState>()
     for (const [id, { datacenters, ...seats }] of suppliers)
       states.set(id, { ...seats, allotment: datacenters.get(started.location) })
-    return { states, holds, share: 1 / models.nodes }
+    const time = now()
+    for (const [id, rows] of Map.groupBy(overrides, ({ supplier }) => supplier)) {
+      const state = states.get(id) ?? { inactiveSeats: new Set(), allotment: undefined }
+      const decided = rows.map(
+        (row) => [row.endpoint, { state: row.state, left: row.until - time }] as const,
+      )
+      states.set(id, { ...state, overrides: new Map(decided) })
+    }
+    return { states, holds, share: 1 / models.nodes, unhealthy: proxy.unhealthy() }
   }
   const applyLocation = () => {
     const state = location()
@@ -167,6 +177,7 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
   }
   directory.onChange(applyLocation)
   onNodes = applyLocation
+  onHealth = () => pool?.notifyAll('health', proxy.unhealthy())
   applyLocation()
   if (buses !== null && place.count > 1) {
     pool = openWorkers(place.count, {

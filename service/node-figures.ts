@@ -142,13 +142,23 @@ function leftOf(stats: SupplierStats): Counts {
   return left
 }
 
-function endpointsOf(proxy: BidProxy, id: string) {
-  const all = proxy.suppliers.get(id)?.endpoints.all ?? []
-  return all.map(({ url, state, failures }) => ({
-    url: url.origin + url.pathname,
-    state,
-    failures,
-  }))
+/** Those that are up have the least: thousands of them are published. `ahead`: what the epoch is ahead of `performance.now()`. */
+function endpointsOf(proxy: BidProxy, id: string, ahead: number): SupplierFigures['endpoints'] {
+  const endpoints = proxy.suppliers.get(id)?.endpoints
+  endpoints?.refresh()
+  return (endpoints?.all ?? []).map((endpoint) => {
+    const { name, state, failures, inFlight, changedAt, lastFailure } = endpoint
+    const { reason, nextTry } = endpoint.outage
+    return {
+      ...{ url: name, state, failures, inFlight },
+      ...(reason === null ? {} : { reason }),
+      ...(nextTry === null ? {} : { nextTry: Math.round(nextTry + ahead) }),
+      ...(changedAt === 0 ? {} : { since: Math.round(changedAt + ahead) }),
+      ...(lastFailure === null
+        ? {}
+        : { lastError: { text: lastFailure.text, at: Math.round(lastFailure.at + ahead) } }),
+    }
+  })
 }
 
 /** The name of this process among the nodes. */
@@ -294,7 +304,7 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
         modes: own === undefined ? {} : modesOf(own),
         left: own === undefined ? {} : leftOf(own),
         notices: notices.get(id) ?? {},
-        endpoints: endpointsOf(proxy, id),
+        endpoints: endpointsOf(proxy, id, at - performance.now()),
         qps: supplier === undefined ? null : nodeLoad(supplier, others()).clientQps,
       }
     }

@@ -21,9 +21,16 @@ export interface ModeFigures {
 
 interface EndpointFigures {
   url: string
-  state: 'up' | 'failing' | 'ejected'
+  state: 'up' | 'failing' | 'ejected' | 'unhealthy' | 'out'
   /** Consecutive failures up to the last request. */
   failures: number
+  inFlight?: number
+  /** Why it is not up. */
+  reason?: string
+  /** Milliseconds since the epoch: when its state began, and when a request is sent there again. */
+  since?: number
+  nextTry?: number
+  lastError?: { text: string; at: number }
 }
 
 /** What became of the bids of a supplier in the last minutes. */
@@ -92,7 +99,7 @@ export function addedCounts<T extends object>(a: T, b: T): T {
   return sums as T
 }
 
-const worse = { up: 0, failing: 1, ejected: 2 } as const
+const worse = { up: 0, failing: 1, ejected: 2, unhealthy: 3, out: 4 } as const
 
 /** An endpoint has the worst state that any node sees. */
 function mergedEndpoints(a: EndpointFigures[], b: EndpointFigures[]): EndpointFigures[] {

@@ -95,8 +95,13 @@ const integrationSchema = z
     endpoints: z.array(
       z.strictObject({
         url: z.string(),
-        state: z.enum(['up', 'failing', 'ejected']),
+        state: z.enum(['up', 'failing', 'ejected', 'unhealthy', 'out']),
         failures: count.describe('Consecutive failures up to the last request'),
+        inFlight: count.optional(),
+        reason: z.string().optional().describe('Why it is not up'),
+        since: count.optional().describe('Milliseconds since the epoch at which the state began'),
+        nextTry: count.optional().describe('When a request is sent there again'),
+        lastError: z.strictObject({ text: z.string(), at: count }).optional(),
       }),
     ),
     qps: z.number().nullable().describe('The allotment of these nodes; null: no limit'),

@@ -5,12 +5,13 @@
 import type { FastifyPluginAsync } from 'fastify'
 import { type Authenticate, jsonCalls } from '../http/call.ts'
 import { auditRoute } from './audit.ts'
+import { type EndpointAccess, endpointRoutes } from './endpoints.ts'
 import { holdRoutes } from './holds.ts'
 import { type ModelAccess, modelRoutes } from './models.ts'
 import { supplierRoutes } from './suppliers.ts'
 import { voidRoute } from './voids.ts'
 
-interface ManagementDeps extends ModelAccess {
+interface ManagementDeps extends ModelAccess, EndpointAccess {
   authenticate: Authenticate
 }
 
@@ -21,6 +22,7 @@ export function management(deps: ManagementDeps): FastifyPluginAsync {
   const routes = [
     ...supplierRoutes(deps),
     ...holdRoutes(deps),
+    ...endpointRoutes(deps),
     ...modelRoutes(deps),
     voidRoute(deps),
     auditRoute(deps),

@@ -48,6 +48,14 @@ export interface Tables {
     position: number
   }
   holds: { supplier: string; hold: Flag }
+  /** What operators have decided of endpoints, until a time. */
+  endpoint_overrides: {
+    supplier: string
+    endpoint: string
+    state: 'out' | 'in'
+    until: number
+    who: string
+  }
   /** Suppliers of the API, also deleted ones (`block` null). `n`: the revision at the last change. */
   supplier_blocks: {
     supplier: string

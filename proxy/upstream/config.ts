@@ -176,6 +176,55 @@ const outliersSchema = z.strictObject({
 
 export type OutlierConfig = z.infer<typeof outliersSchema>
 
+const statusRange = z.union([
+  z.int().min(100).max(599),
+  z.string().regex(/^[1-5]\d\d-[1-5]\d\d$/, 'a status, or a range such as 200-299'),
+])
+
+const healthCheckSchema = z.strictObject({
+  path: z
+    .string()
+    .regex(/^\/[\x21-\x7e]*$/, 'a path that begins with /')
+    .optional()
+    .describe('Path and query of the request. Default: those of the endpoint.'),
+  method: z
+    .enum(['GET', 'POST', 'OPTIONS'])
+    .optional()
+    .describe('Method of the request. Default: POST with a body, GET without.'),
+  body: z
+    .union([z.string().max(65_536), z.record(z.string(), z.unknown())])
+    .optional()
+    .describe(
+      'Body of the request, text or JSON, such as a bid request with `test: 1`. It is sent as application/json.',
+    ),
+  interval: duration('5s')
+    .refine((ms) => ms >= 500, 'a duration of at least 500ms')
+    .describe('Time between two checks of an endpoint by this node, ±10 %.'),
+  timeout: duration('2s')
+    .refine((ms) => ms >= 1, 'a duration of at least 1ms')
+    .describe('Longest time of a check, the connection included.'),
+  healthyAfter: z
+    .int()
+    .min(1)
+    .max(100)
+    .default(2)
+    .describe('Successful checks in a row after which an endpoint gets requests again.'),
+  unhealthyAfter: z
+    .int()
+    .min(1)
+    .max(100)
+    .default(3)
+    .describe('Failed checks in a row after which an endpoint gets no requests.'),
+  statuses: z
+    .array(statusRange)
+    .min(1)
+    .max(32)
+    .default(['200-299'])
+    .describe('Statuses of a successful check, each a number or a range.'),
+})
+
+export type HealthCheckConfig = z.infer<typeof healthCheckSchema>
+
 /** What the keys of an upstream are, as a supplier of the configuration has them. */
 export const upstreamShape = {
   endpoints: z
@@ -194,6 +243,11 @@ export const upstreamShape = {
   outliers: outliersSchema
     .prefault({})
     .describe('When an endpoint that fails gets no requests, and for how long.'),
+  healthCheck: healthCheckSchema
+    .optional()
+    .describe(
+      'Requests that find out whether an endpoint works. Without the block there are none.',
+    ),
 }
 
 export const defaultOutliers = outliersSchema.parse({})

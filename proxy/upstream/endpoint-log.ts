@@ -4,7 +4,12 @@ import type { Log } from '../../opd/base/log.ts'
 import type { Body } from '../../opd/json/scanner.ts'
 import { requestIdOf } from '../../opd/openrtb/request.ts'
 
-export type EndpointState = 'up' | 'failing' | 'ejected'
+/**
+ * `unhealthy`: it fails its health checks. `out`: an operator has ejected it. All but `up` and `failing` get no requests. The
+ * order is that of their weight where processes or nodes differ.
+ */
+export const endpointStates = ['up', 'failing', 'ejected', 'unhealthy', 'out'] as const
+export type EndpointState = (typeof endpointStates)[number]
 
 /** Why a request failed: the error of its connection, its deadline, or the status of its response. `slow`: all are too late. */
 export type Failure = Error | 'timeout' | 'slow' | number
@@ -25,11 +30,17 @@ const reasons: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'unresolved',
 }
 
-function describe(failure: Failure): { reason: string; status?: number; err?: string } {
+function describeFailure(failure: Failure): { reason: string; status?: number; err?: string } {
   if (typeof failure === 'string') return { reason: failure }
   if (typeof failure === 'number') return { reason: 'status', status: failure }
   const code = (failure as NodeJS.ErrnoException).code ?? ''
   return { reason: reasons[code] ?? 'broken', err: failure.message }
+}
+
+/** The failure in a few words. */
+export function failureText(failure: Failure): string {
+  const { reason, status, err } = describeFailure(failure)
+  return status === undefined ? (err ?? reason) : `${reason} ${status}`
 }
 
 export class EndpointLog {
@@ -53,8 +64,23 @@ export class EndpointLog {
     if (now - this.pausedUntil > maxPause) this.pause = firstPause
     this.logged = state
     const { ssp, endpoint } = this
-    const fields = { ssp, endpoint, state, request: requestIdOf(request), ...describe(failure) }
+    const fields = {
+      ssp,
+      endpoint,
+      state,
+      request: requestIdOf(request),
+      ...describeFailure(failure),
+    }
     this.log.warn(fields, `an endpoint is ${state}`)
+  }
+
+  /** A health check or an operator has changed the state. `fields`: why. */
+  changed(state: EndpointState, fields: object): void {
+    const { ssp, endpoint } = this
+    this.logged = state
+    const level = state === 'up' ? 'info' : 'warn'
+    const words = state === 'up' ? 'up again' : state
+    this.log[level]({ ssp, endpoint, state, ...fields }, `an endpoint is ${words}`)
   }
 
   recovered(now: number): void {

@@ -5,7 +5,7 @@
  */
 import type { Body } from '../../opd/json/scanner.ts'
 import type { EndpointConfig, OutlierConfig } from './config.ts'
-import type { EndpointLog, EndpointState, Failure } from './endpoint-log.ts'
+import { type EndpointLog, type EndpointState, type Failure, failureText } from './endpoint-log.ts'
 import { type Choosable, EndpointTable } from './endpoint-table.ts'
 import { type ConnectionPool, createPool, type Upstream } from './pool.ts'
 
@@ -28,6 +28,13 @@ export class Endpoint implements Choosable {
   /** `performance.now()` until which no request is sent; 0: not ejected. */
   ejectedUntil = 0
   probing = false
+  /** Why it fails its health checks; null: it does not, or there are none. */
+  unhealthy: string | null = null
+  /** What an operator has decided, until a time of `performance.now()`; null: nothing. */
+  override: EndpointOverride | null = null
+  /** `performance.now()` of the last change of its state; 0: none. */
+  changedAt = 0
+  lastFailure: { text: string; at: number } | null = null
   /** Requests, failures and milliseconds since `watchedSince`, if shares of them eject. */
   readonly watched = { since: 0, requests: 0, failures: 0, ms: 0 }
 
@@ -51,22 +58,47 @@ export class Endpoint implements Choosable {
   }
 
   get available(): boolean {
-    return !this.ejected
+    return this.usable && (this.unhealthy === null || this.override?.state === 'in')
   }
 
   get usable(): boolean {
-    return !this.ejected
+    return this.override === null ? !this.ejected : this.override.state === 'in'
   }
 
   get state(): EndpointState {
-    if (this.ejected) return 'ejected'
+    if (this.override?.state === 'out') return 'out'
+    if (this.override === null) {
+      if (this.unhealthy !== null) return 'unhealthy'
+      if (this.ejected) return 'ejected'
+    }
     return this.failures > 0 ? 'failing' : 'up'
+  }
+
+  /** Why it is not up, and the time of `performance.now()` at which its state ends by itself. */
+  get outage(): { reason: string | null; nextTry: number | null } {
+    const { override, state, lastFailure, unhealthy, ejectedUntil } = this
+    if (override !== null) return { reason: 'operator', nextTry: override.until }
+    if (state === 'unhealthy') return { reason: `health check: ${unhealthy}`, nextTry: null }
+    const reason = lastFailure?.text ?? null
+    if (state === 'ejected') return { reason, nextTry: ejectedUntil }
+    return { reason: state === 'up' ? null : reason, nextTry: null }
+  }
+
+  /** Origin and path, which are shown; the query may be a secret. */
+  get name(): string {
+    return this.url.origin + this.url.pathname
   }
 
   target(query: string): string {
     if (query.length <= 1) return this.path
     return this.url.search === '' ? this.path + query : `${this.path}&${query.slice(1)}`
   }
+}
+
+/** `out`: it gets no requests. `in`: it gets requests whatever its state. */
+export interface EndpointOverride {
+  state: 'out' | 'in'
+  until: number
 }
 
 interface EndpointsOptions {
@@ -78,6 +110,10 @@ interface EndpointsOptions {
   now?: () => number
   random?: () => number
 }
+
+/** It gets one request when its ejection ends. */
+const isProbable = ({ ejected, probing, unhealthy, override }: Endpoint) =>
+  ejected && !probing && unhealthy === null && override === null
 
 /** Milliseconds over which `errorShare` and `latencyShare` are measured. */
 const watchTime = 10_000
@@ -126,13 +162,53 @@ export class Endpoints {
     const now = this.now()
     if (now < this.due) return null
     for (const endpoint of this.all) {
-      if (!endpoint.ejected || endpoint.probing || endpoint.ejectedUntil > now || endpoint === not)
-        continue
+      if (!isProbable(endpoint) || endpoint.ejectedUntil > now || endpoint === not) continue
       endpoint.probing = true
       this.prepare()
       return endpoint
     }
+    if (this.all.some(({ override }) => override !== null && override.until <= now)) this.refresh()
     return null
+  }
+
+  /** Ends what operators have decided when its time is over. */
+  refresh(): void {
+    const now = this.now()
+    for (const endpoint of this.all)
+      if (endpoint.override !== null && endpoint.override.until <= now)
+        this.setOverride(endpoint, null)
+  }
+
+  /** @param override with a time in the future */
+  setOverride(endpoint: Endpoint, override: EndpointOverride | null): void {
+    const before = endpoint.override
+    if (before?.state === override?.state && before?.until === override?.until) return
+    endpoint.override = override
+    if (override?.state === 'in') {
+      endpoint.failures = 0
+      endpoint.ejections = 0
+      endpoint.ejectedUntil = 0
+      endpoint.probing = false
+    }
+    this.changed(endpoint)
+    if (before?.state === override?.state) return
+    const reason = override === null ? 'operator_ended' : 'operator'
+    endpoint.log.changed(endpoint.state, { reason })
+  }
+
+  /** @param fault why the endpoint fails its health checks; null: it does not any more */
+  setHealth(endpoint: Endpoint, fault: string | null): void {
+    const before = endpoint.unhealthy
+    endpoint.unhealthy = fault
+    if ((before === null) === (fault === null)) return
+    this.changed(endpoint)
+    const fields = fault === null ? {} : { err: fault }
+    endpoint.log.changed(endpoint.state, { reason: 'health_check', ...fields })
+  }
+
+  private changed(endpoint: Endpoint): void {
+    endpoint.changedAt = this.now()
+    this.prepare()
   }
 
   private prepare(): void {
@@ -141,8 +217,10 @@ export class Endpoints {
 
   private prepared(): EndpointTable<Endpoint> {
     this.due = never
-    for (const { ejected, probing, ejectedUntil } of this.all)
-      if (ejected && !probing) this.due = Math.min(this.due, ejectedUntil)
+    for (const endpoint of this.all) {
+      if (isProbable(endpoint)) this.due = Math.min(this.due, endpoint.ejectedUntil)
+      if (endpoint.override !== null) this.due = Math.min(this.due, endpoint.override.until)
+    }
     return new EndpointTable(this.all, this.zone)
   }
 
@@ -155,19 +233,25 @@ export class Endpoints {
     endpoint.failures = 0
     endpoint.ejectedUntil = 0
     endpoint.ejections = 0
+    const now = this.now()
+    endpoint.changedAt = now
     if (ejected) this.prepare()
-    endpoint.log.recovered(this.now())
+    if (endpoint.state === 'up') endpoint.log.recovered(now)
   }
 
   private slow(endpoint: Endpoint): void {
+    endpoint.lastFailure = { text: failureText('slow'), at: this.now() }
     this.eject(endpoint)
     endpoint.log.failed(endpoint.state, 'slow', this.now(), '')
   }
 
   /** `request`: the body of the request that failed. */
   failed(endpoint: Endpoint, failure: Failure, request: Body = '', ms = 0): void {
+    const now = this.now()
+    endpoint.lastFailure = { text: failureText(failure), at: now }
+    if (endpoint.failures === 0) endpoint.changedAt = now
     this.count(endpoint, ms)
-    endpoint.log.failed(endpoint.state, failure, this.now(), request)
+    endpoint.log.failed(endpoint.state, failure, now, request)
   }
 
   private count(endpoint: Endpoint, ms: number): void {
@@ -175,6 +259,7 @@ export class Endpoints {
     endpoint.probing = false
     endpoint.failures++
     const isOutlier = this.watches && this.watch(endpoint, ms, true)
+    if (endpoint.override !== null) return
     if (probing) this.eject(endpoint)
     else if (isOutlier || endpoint.failures >= this.outliers.consecutive)
       if (this.mayEject(endpoint)) this.eject(endpoint)
@@ -199,7 +284,7 @@ export class Endpoints {
 
   /** At most `maxEjectedShare` of the endpoints, rounded up, and never the last that is available. */
   private mayEject(endpoint: Endpoint): boolean {
-    if (endpoint.ejected) return false
+    if (endpoint.ejected || endpoint.override !== null) return false
     const ejected = this.all.filter((each) => each.ejected).length
     return (
       ejected < Math.ceil(this.outliers.maxEjectedShare * this.all.length) &&
@@ -213,7 +298,7 @@ export class Endpoints {
     endpoint.ejectedUntil = this.now() + time
     endpoint.ejections++
     endpoint.watched.since = 0
-    this.prepare()
+    this.changed(endpoint)
   }
 
   /** Neither a success nor a failure of the endpoint: the caller has left, for example. */

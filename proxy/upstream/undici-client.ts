@@ -139,7 +139,7 @@ class UndiciClient implements Connection {
     this.client.dispatch(
       {
         path: head.path,
-        method: 'POST',
+        method: head.method,
         headers: head.fieldsWith(body.length),
         body: bytesOf(body),
       },

@@ -9,16 +9,18 @@ import { header } from './headers.ts'
 export class OutgoingRequest {
   readonly path: string
   readonly fields: readonly string[]
+  readonly method: 'POST' | 'GET' | 'OPTIONS'
   private lines: string | null = null
 
-  constructor(path: string, fields: readonly string[]) {
+  constructor(path: string, fields: readonly string[], method: OutgoingRequest['method'] = 'POST') {
     this.path = path
     this.fields = fields
+    this.method = method
   }
 
   /** Up to the value of its Content-Length. */
   get text(): string {
-    this.lines ??= `${headText(`POST ${this.path} HTTP/1.1\r\n`, this.fields)}Content-Length: `
+    this.lines ??= `${headText(`${this.method} ${this.path} HTTP/1.1\r\n`, this.fields)}Content-Length: `
     return this.lines
   }
 

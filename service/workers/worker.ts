@@ -98,6 +98,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
       sharedTokens: peer.port<SharedTokens>('tokens'),
       sharesPort: true,
       tracer: tracing,
+      checksHealth: false,
       tickets: new TicketKeys(start.ticketSecret, Date.now()),
     },
   })
@@ -139,6 +140,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
       return registry.getMetricsAsJSON()
     },
     location: bidPath.setLocation,
+    health: proxy.setUnhealthy,
     progress: follow,
     /** It fails only if the first process has ended. */
     control: oneAtATime(() => modelManager.execute(source).catch(() => undefined)),

@@ -46,6 +46,11 @@ export async function serve(t: Test, database: Database, models = newFolder()) {
         snapshots: snapshotCatalog(models),
         followed: async () => {},
         now: Date.now,
+        endpoints: (id) =>
+          ['eu', 'us'].map((at) => ({
+            ...{ url: `https://${at}.${id}.example/bid`, weight: 1, zone: null, priority: 0 },
+          })),
+        endpointNodes: async () => [],
       }),
     ],
   })

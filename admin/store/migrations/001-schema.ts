@@ -21,6 +21,8 @@ const management = (postgres: boolean) => [
     is_active integer not null, position integer not null,
     constraint datacenters_key primary key (supplier, location))`,
   'create table holds (supplier text primary key, hold integer not null)',
+  `create table endpoint_overrides (supplier text not null, endpoint text not null, state text not null, until bigint not null,
+    who text not null, primary key (supplier, endpoint))`,
   `create table audit (
     id ${postgres ? 'bigserial primary key' : 'integer primary key autoincrement'},
     at bigint not null, who text not null, account text not null, supplier text not null,

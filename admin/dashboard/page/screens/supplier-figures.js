@@ -72,7 +72,14 @@ const list = (counts) =>
     )
 
 /** @type {Readonly<Record<string, 'ok' | 'warn' | 'bad'>>} */
-const endpointLevels = { up: 'ok', failing: 'warn', ejected: 'bad' }
+const endpointLevels = { up: 'ok', failing: 'warn', ejected: 'bad', unhealthy: 'bad', out: 'bad' }
+
+/** The state of an endpoint, and why it is not up. @param {LiveIntegration['endpoints'][number]} endpoint */
+function endpointText({ state, failures, reason }) {
+  const why = reason === undefined ? '' : ` (${reason})`
+  if (state === 'up' || state === 'unhealthy' || state === 'out') return state + why
+  return `${state}${why}, ${whole(failures)} failures in a row`
+}
 
 /** @param {{ of: LiveIntegration }} props */
 export function Counts({ of }) {
@@ -88,8 +95,8 @@ export function Counts({ of }) {
     ${block(
       'Endpoints',
       of.endpoints.map(
-        ({ url, state, failures }) => html`<tr key=${url}><th scope="row" class="url">${url}</th>
-          <td><${Level} level=${endpointLevels[state]} label=${state === 'up' ? 'up' : `${state}, ${whole(failures)} failures in a row`} /></td></tr>`,
+        (each) => html`<tr key=${each.url}><th scope="row" class="url">${each.url}</th>
+          <td><${Level} level=${endpointLevels[each.state]} label=${endpointText(each)} /></td></tr>`,
       ),
     )}</section>`
 }

@@ -115,8 +115,8 @@ function changed(patch, from) {
   return entries.length === 0 ? undefined : Object.fromEntries(entries)
 }
 
-/** The fields of the form as a patch. @param {(name: string) => string} field */
-function patchOf(field) {
+/** The fields of the form as a patch. @param {(name: string) => string} field @param {Record<string, unknown>} value */
+function patchOf(field, value) {
   const state = field('enabled')
   const opd = {
     enabled: state === 'shadow' ? state : state === 'true',
@@ -127,16 +127,76 @@ function patchOf(field) {
     name: field('name').trim() || null,
     endpoints: linesOf(field('endpoints')),
     timeout: field('timeout').trim() || null,
+    ...reachPatch(value, reachOf(field('reach'))),
     opd,
   }
 }
 
-/** @param {string} text */
+/** Endpoints, one a line: a URL, or JSON with a weight, a zone or a priority. @param {string} text */
 const linesOf = (text) =>
   text
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => line !== '')
+    .map((line) => (line.startsWith('{') ? jsonOf(line, 'Endpoints') : line))
+
+/** @param {readonly unknown[]} endpoints */
+const textOfLines = (endpoints) =>
+  endpoints.map((each) => (typeof each === 'string' ? each : JSON.stringify(each))).join('\n')
+
+/** @param {string} text @param {string} field */
+function jsonOf(text, field) {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw new Error(`${field}: ${text.slice(0, 60)} is not JSON.`)
+  }
+}
+
+/** Keys of how endpoints are reached and watched, as the form has them: one object in JSON. */
+const reachKeys = ['tls', 'headers', 'healthCheck', 'outliers']
+
+/** @param {Record<string, unknown>} value */
+function reachText(value) {
+  const entries = reachKeys.flatMap((key) => (value[key] === undefined ? [] : [[key, value[key]]]))
+  return entries.length === 0 ? '' : JSON.stringify(Object.fromEntries(entries), null, 2)
+}
+
+/** @param {string} text @returns {Record<string, unknown>} */
+function reachOf(text) {
+  if (text.trim() === '') return {}
+  const value = jsonOf(text, 'TLS, headers and checks')
+  const other = Object.keys(value).find((key) => !reachKeys.includes(key))
+  if (other !== undefined)
+    throw new Error(`TLS, headers and checks: ${other} is none of ${reachKeys.join(', ')}.`)
+  return value
+}
+
+/** A merge patch that makes `was` equal to `next`: what `next` lacks is null. @param {any} was @param {any} next @returns {any} */
+function replacing(was, next) {
+  const isObject = (/** @type {any} */ each) =>
+    each !== null && typeof each === 'object' && !Array.isArray(each)
+  if (!isObject(was) || !isObject(next)) return next
+  const removed = Object.keys(was).filter((key) => next[key] === undefined)
+  return {
+    ...Object.fromEntries(removed.map((key) => [key, null])),
+    ...Object.fromEntries(Object.keys(next).map((key) => [key, replacing(was[key], next[key])])),
+  }
+}
+
+/** @param {Record<string, unknown>} value @param {Record<string, unknown>} next */
+const reachPatch = (value, next) =>
+  Object.fromEntries(
+    reachKeys.flatMap((key) =>
+      value[key] === undefined && next[key] === undefined
+        ? []
+        : [[key, next[key] === undefined ? null : replacing(value[key], next[key])]],
+    ),
+  )
+
+const reachHint = `{"headers": {"secretFrom": {"x-api-key": {"file": "secrets/key"}}}, "healthCheck": {"path": "/health"}}`
+const reachField = (/** @type {Record<string, unknown>} */ value) =>
+  html`<label>TLS, headers and checks of the endpoints, JSON (<code>${reachKeys.join(', ')}</code>) <textarea name="reach" rows="4" spellcheck="false" placeholder=${reachHint} defaultValue=${reachText(value)}></textarea></label>`
 
 /** @param {{ value: Configured, etag: string | null, again: () => Promise<unknown> }} props */
 function Form({ value, etag, again }) {
@@ -144,8 +204,8 @@ function Form({ value, etag, again }) {
   const { id, opd = {} } = value
   const submit = withFields(async (field) => {
     setFault('')
-    const patch = changed(patchOf(field), value)
     try {
+      const patch = changed(patchOf(field, value), value)
       if (patch === undefined) throw new Error('Nothing differs.')
       await review(
         id,
@@ -167,8 +227,9 @@ function Form({ value, etag, again }) {
   })
   return html`<form class="fields" onSubmit=${submit} key=${etag}>
     <label>Name <input name="name" maxlength="255" defaultValue=${value['name'] ?? ''} placeholder=${id} autocomplete="off" /></label>
-    <label>Endpoints, one a line <textarea name="endpoints" rows="3" defaultValue=${(value['endpoints'] ?? []).join('\n')}></textarea></label>
+    <label>Endpoints, one a line <textarea name="endpoints" rows="3" defaultValue=${textOfLines(value['endpoints'] ?? [])}></textarea></label>
     <label>Timeout <input class="short" name="timeout" defaultValue=${value['timeout'] ?? ''} placeholder="120ms" autocomplete="off" /></label>
+    ${reachField(value)}
     <label>OPD <select name="enabled" value=${String(opd.enabled ?? false)}>${opdStates.map(
       ([state, label]) => html`<option key=${state} value=${state}>${label}</option>`,
     )}</select></label>
@@ -249,13 +310,14 @@ export function NewSupplier() {
     setFault('')
     const id = field('id').trim()
     const account = field('account').trim()
-    const body = {
-      id,
-      ...(account === '' ? {} : { account }),
-      endpoints: linesOf(field('endpoints')),
-      ...(field('timeout').trim() === '' ? {} : { timeout: field('timeout').trim() }),
-    }
     try {
+      const body = {
+        id,
+        ...(account === '' ? {} : { account }),
+        endpoints: linesOf(field('endpoints')),
+        ...(field('timeout').trim() === '' ? {} : { timeout: field('timeout').trim() }),
+        ...reachOf(field('reach')),
+      }
       await review(
         id,
         { method: 'POST', path: root, body },
@@ -280,6 +342,7 @@ export function NewSupplier() {
       <label>Account whose users see it <input name="account" maxlength="255" placeholder="account * only" /></label>
       <label>Endpoints, one a line <textarea name="endpoints" rows="3" required></textarea></label>
       <label>Timeout <input class="short" name="timeout" placeholder="120ms" /></label>
+      ${reachField({})}
       ${fault !== '' && html`<p class="fault" role="alert">${fault}</p>`}
       <div class="row"><button type="submit">Show the difference</button></div>
     </form></details>`
