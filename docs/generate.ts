@@ -2,11 +2,8 @@
 import { writeFileSync } from 'node:fs'
 import { eventJsonSchema } from '../service/events/event.ts'
 import { chartFiles } from './generate/chart.ts'
-<<<<<<< HEAD
 import { dockerfile } from './generate/dockerfile.ts'
-=======
 import { problemsPage } from './generate/problems.ts'
->>>>>>> main
 import { quotingDocuments } from './generate/quotes.ts'
 import { reasons } from './generate/reasons.ts'
 import { api, inspectService, metrics } from './generate/service.ts'
