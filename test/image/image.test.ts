@@ -45,7 +45,10 @@ t.test('it says what it is', async (t) => {
 t.test('an exchange reads from labels what the agent is', async (t) => {
   t.equal(readFileSync(dockerfile, 'utf8'), withLabels(), 'npm run docs')
   const labels = Object.fromEntries(
-    [...said('LABEL')[1]!.matchAll(/([\w.-]+)='([^']*)'/g)].map(([, name, value]) => [name!, value!]),
+    [...said('LABEL')[1]!.matchAll(/([\w.-]+)='([^']*)'/g)].map(([, name, value]) => [
+      name!,
+      value!,
+    ]),
   )
   t.same(labels, agentLabels())
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
