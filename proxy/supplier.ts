@@ -6,6 +6,7 @@ import { Gate } from './admission/gate.ts'
 import type { Route } from './config.ts'
 import type { SupplierMetrics } from './metrics.ts'
 import { endpointOf } from './upstream/config.ts'
+import { Discovery } from './upstream/discovery.ts'
 import { EndpointLog } from './upstream/endpoint-log.ts'
 import { Endpoint, type EndpointOverride, Endpoints } from './upstream/endpoints.ts'
 import { HealthChecks } from './upstream/health-checks.ts'
@@ -68,6 +69,8 @@ export class Supplier {
   private bucket: Bucket | null = null
   private maxInFlight = Number.POSITIVE_INFINITY
   private readonly log: Log
+  private readonly upstream: NodeUpstream
+  private discovery: Discovery | null = null
 
   constructor(route: Route, metrics: SupplierMetrics, upstream: NodeUpstream, log: Log) {
     this.log = log
@@ -78,28 +81,41 @@ export class Supplier {
       this.endpoints.setHealth(endpoint, fault)
       upstream.onHealth()
     })
+    this.upstream = upstream
     this.tls = tlsOf(route, systemTls)
-    this.endpoints = this.endpointsOf(route, upstream, [])
+    this.discovery = this.discoveryOf(route)
+    this.endpoints = this.endpointsOf(route, [])
     this.headers = headerRules(route.headers)
     this.callers = callerCheck(route.callers)
-    this.configureChecks(upstream)
+    this.configureChecks()
   }
 
   /** Applies a new configuration. Endpoints in both configurations keep their connections and failure counts. */
-  configure(route: Route, upstream: NodeUpstream): void {
+  configure(route: Route): void {
     const { tls } = this
     this.tls = tlsOf(route, tls)
     if (this.tls !== tls)
       for (const { pool } of this.endpoints.all) pool.setTls(this.tls, this.tls.trustsLike(tls))
-    this.endpoints = this.endpointsOf(route, upstream, this.endpoints.all)
+    const { discovery } = this
+    this.discovery = this.discoveryOf(route)
+    // Another resolver is that of other pools.
+    const current = this.discovery === discovery ? this.endpoints.all : this.closed(discovery)
+    this.endpoints = this.endpointsOf(route, current)
     this.route = route
     this.headers = headerRules(route.headers)
     this.callers = callerCheck(route.callers)
-    this.configureChecks(upstream)
+    this.configureChecks()
   }
 
-  private configureChecks({ checksHealth }: NodeUpstream): void {
-    if (checksHealth)
+  /** Ends the discovery and the endpoints that use it. */
+  private closed(discovery: Discovery | null): [] {
+    for (const { pool } of this.endpoints.all) pool.close()
+    discovery?.close()
+    return []
+  }
+
+  private configureChecks(): void {
+    if (this.upstream.checksHealth)
       this.checks.configure(this.endpoints.all, this.route.healthCheck, this.headers)
     this.applyOverrides()
   }
@@ -122,15 +138,33 @@ export class Supplier {
       this.endpoints.setHealth(endpoint, faults?.get(endpoint.name) ?? null)
   }
 
+  /** The discovery of a route; the present one if it is the same. */
+  private discoveryOf({ discovery }: Route): Discovery | null {
+    if (discovery === undefined) return null
+    const current = this.discovery
+    if (JSON.stringify(current?.config) === JSON.stringify(discovery)) return current
+    return new Discovery(discovery, {
+      onError: (hostname, error) =>
+        this.log.warn(
+          { ssp: this.id, hostname, err: error.message },
+          'endpoint name not resolved, last endpoints remain in use',
+        ),
+      onChange: () => {
+        this.endpoints = this.endpointsOf(this.route, this.endpoints.all)
+        this.configureChecks()
+      },
+    })
+  }
+
   private endpointsOf(
     { endpoints, outliers, timeout }: Route,
-    upstream: NodeUpstream,
     current: readonly Endpoint[],
   ): Endpoints {
+    const { upstream, discovery, tls } = this
     const known = new Map(current.map((endpoint) => [endpoint.url.href, endpoint]))
-    const secured = { ...upstream, tls: this.tls }
-    const next = endpoints.map((each) => {
-      const config = endpointOf(each)
+    const configured = endpoints.map(endpointOf)
+    const secured = { ...upstream, tls, resolver: discovery?.resolver ?? upstream.resolver }
+    const next = (discovery?.endpoints(configured) ?? configured).map((config) => {
       const { href } = new URL(config.url)
       const existing = known.get(href)
       known.delete(href)
@@ -200,11 +234,12 @@ export class Supplier {
 
   close(): void {
     this.checks.close()
-    for (const endpoint of this.endpoints.all) endpoint.pool.close()
+    this.closed(this.discovery)
   }
 
   destroy(): void {
     this.checks.close()
+    this.discovery?.close()
     for (const endpoint of this.endpoints.all) endpoint.pool.destroy()
   }
 }

@@ -48,7 +48,7 @@ export class Suppliers {
     if (endpoints.length === 0) this.close(id)
     else if (known === undefined) this.add(route)
     else {
-      known.configure(route, this.options.upstream)
+      known.configure(route)
       known.limit(this.maxInFlight)
       this.applyUnhealthy(known)
     }

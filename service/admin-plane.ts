@@ -36,7 +36,7 @@ import { modelsDirOf } from './models.ts'
 import { createNodeFigures } from './node-figures.ts'
 import { createNodeProblems } from './node-problems.ts'
 import { activeOpd, opdState } from './opd-state.ts'
-import { configuredEndpoints, listedSuppliers, ratesAge, reportSettings } from './runtime-config.ts'
+import { listedSuppliers, ratesAge, reportSettings } from './runtime-config.ts'
 import { nodeMetrics } from './workers/metrics.ts'
 
 /** Whether a supplier encodes its prices. The suppliers are searched once for each configuration, not for each notice. */
@@ -194,7 +194,11 @@ export async function openAdminPlane(
         snapshots: snapshotCatalog(modelsDirOf(current.config)),
         followed: followModelControl,
         now,
-        endpoints: (id) => configuredEndpoints(current.active.get(id)?.supplier),
+        endpoints: (id) =>
+          (proxy.suppliers.get(id)?.endpoints.all ?? []).map((endpoint) => {
+            const { name, weight, zone = null, priority } = endpoint
+            return { url: name, weight, zone, priority }
+          }),
         endpointNodes: async () =>
           (await allNodes.nodes()).map(({ node, suppliers: known }) => ({
             node,

@@ -1,4 +1,5 @@
 /** The keys of a supplier that say how its endpoints are reached, chosen and watched. */
+import { Resolver } from 'node:dns'
 import * as z from 'zod'
 import { areCertificates, isTlsPair } from '../../opd/base/tls-pair.ts'
 import { duration } from '../../opd/base/units.ts'
@@ -138,6 +139,16 @@ const tlsSchema = z
       fault('key', 'the private key of tls.cert, both in PEM')
   })
 
+/** Whether the resolver takes it. */
+function isServer(text: string): boolean {
+  try {
+    new Resolver().setServers([text])
+    return true
+  } catch {
+    return false
+  }
+}
+
 const orOff = (limit: z.ZodNumber) => z.union([z.literal('off'), limit]).default('off')
 const ejectionTime = (fallback: string) =>
   duration(fallback).refine((ms) => ms >= 1, 'a duration of at least 1ms')
@@ -225,6 +236,37 @@ const healthCheckSchema = z.strictObject({
 
 export type HealthCheckConfig = z.infer<typeof healthCheckSchema>
 
+const discoverySchema = z.strictObject({
+  dns: z
+    .strictObject({
+      type: z
+        .enum(['A', 'SRV'])
+        .default('A')
+        .describe(
+          'A: all addresses of the host of an endpoint. SRV: the host is the name of SRV records, which have hosts, ports, weights and priorities.',
+        ),
+      every: duration('15s')
+        .refine((ms) => ms >= 500, 'a duration of at least 500ms')
+        .describe('Time between two questions.'),
+      servers: z
+        .array(
+          z
+            .string()
+            .regex(
+              /^(\d{1,3}(\.\d{1,3}){3}|\[[0-9a-fA-F:]+\])(:\d{1,5})?$/,
+              'the address of a DNS server, such as 10.0.0.2:53',
+            )
+            .refine(isServer, 'the address of a DNS server, such as 10.0.0.2:53'),
+        )
+        .max(8)
+        .default([])
+        .describe('DNS servers. Default: those of the system.'),
+    })
+    .prefault({}),
+})
+
+export type DiscoveryConfig = z.infer<typeof discoverySchema>
+
 /** What the keys of an upstream are, as a supplier of the configuration has them. */
 export const upstreamShape = {
   endpoints: z
@@ -240,6 +282,9 @@ export const upstreamShape = {
   tls: tlsSchema
     .optional()
     .describe('TLS to the endpoints: whom bidweir trusts, and who it is to them.'),
+  discovery: discoverySchema
+    .optional()
+    .describe('How hosts of the endpoints are resolved. Default: their addresses, every 15 s.'),
   outliers: outliersSchema
     .prefault({})
     .describe('When an endpoint that fails gets no requests, and for how long.'),
