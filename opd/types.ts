@@ -10,9 +10,15 @@ import type { ResponseReason } from './shared/reasons.ts'
 /** The decoded bid request. A promise if decoding is still under way; it never rejects. */
 export type RequestSource = () => Body | null | Promise<Body | null>
 
+/** How a bid request or a bid response is written. */
+export type OpenRtbFormat = 'json' | 'protobuf'
+
 /** A bid response from the proxy, its body decoded. */
 export interface ResponseToRewrite {
   supplier: string
+  /** Of the response; default: JSON. */
+  format?: OpenRtbFormat | undefined
+  requestFormat?: OpenRtbFormat | undefined
   /** Decoded body of the 200 response. */
   body: Buffer
   /** Called only if a bid is to be priced. null: the bid request cannot be decoded. */
@@ -118,8 +124,6 @@ export interface LookupResult {
 export interface WinMoney {
   cleared: number
   margin: number
-  /** false: the exchange did not apply the lower price, so nothing was taken off. Default: true. */
-  applied?: boolean
 }
 
 /** What a win notice says beside its price. */

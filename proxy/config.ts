@@ -164,6 +164,12 @@ export const routeSchema = z.strictObject({
     })
     .prefault({})
     .describe('Who may send bid requests of this supplier. Others get 403.'),
+  openrtb: z
+    .enum(['json', 'protobuf'])
+    .default('json')
+    .describe(
+      'Format of bid requests and bid responses whose Content-Type is absent or application/octet-stream. protobuf: Protocol Buffers. json: JSON without a Content-Type; octets are not read.',
+    ),
   passThrough: origin
     .optional()
     .describe(

@@ -79,7 +79,15 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
       const { expiries } = tls
       const { panicking } = endpoints
       const isTop = top.has(supplier)
-      scraped.push({ id, active, metrics, expiries, panicking, isTop, ...nodeLoad(supplier, others()) })
+      scraped.push({
+        id,
+        active,
+        metrics,
+        expiries,
+        panicking,
+        isTop,
+        ...nodeLoad(supplier, others()),
+      })
       yield* outcomeSamples(id, metrics)
       yield null
     }

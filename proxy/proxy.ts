@@ -79,7 +79,13 @@ export function createProxy(
       ),
   })
   const suppliers = new Suppliers({
-    upstream: { resolver, lane: config.fastLane ? 'fast' : 'general', zone, checksHealth, onHealth },
+    upstream: {
+      resolver,
+      lane: config.fastLane ? 'fast' : 'general',
+      zone,
+      checksHealth,
+      onHealth,
+    },
     leased: sharedTokens !== null,
     maxInFlight: config.maxInFlightPerSupplier,
     log,

@@ -1,5 +1,6 @@
 /** The interfaces between an exchange and the two lanes: the same for raw sockets, `node:http` and undici. */
 import type { Body } from '../opd/json/scanner.ts'
+import type { OpenRtbFormat } from '../opd/types.ts'
 import type { CallerIdentity } from './admission/caller-certificate.ts'
 import type { OutgoingRequest, OutgoingResponse } from './wire/outgoing-heads.ts'
 
@@ -7,6 +8,12 @@ export type { Body }
 
 export const bytesOf = (body: Body): Buffer =>
   typeof body === 'string' ? Buffer.from(body, 'latin1') : body
+
+/**
+ * What a Content-Type says of a bid request or a bid response. `unnamed`: absent, and `octets`: application/octet-stream, are
+ * what `openrtb` of the supplier says.
+ */
+export type ContentType = OpenRtbFormat | 'unnamed' | 'octets' | 'content_type' | 'charset'
 
 /** The head of a bid request. The fast lane keeps it while the caller repeats it, but for the value of Content-Length. */
 export interface BidHead {
@@ -16,6 +23,8 @@ export interface BidHead {
   query: string
   /** The encoding of the body; null: not readable; undefined: not looked at yet. */
   encoding: 'identity' | 'gzip' | null | undefined
+  /** undefined: not looked at yet. */
+  contentType: ContentType | undefined
   /** The head that was last sent to a supplier for this one. */
   forwarded: ForwardedHead | null
 }

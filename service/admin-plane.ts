@@ -1,12 +1,13 @@
 /** Composes the admin listener: authentication, and the plugin of each path. */
 
+import { setTimeout as pause } from 'node:timers/promises'
 import { AgentListener } from '../admin/agent/listener.ts'
 import { AgentMetrics } from '../admin/agent/metrics.ts'
 import { bearer } from '../admin/auth/bearer.ts'
 import { createAuth } from '../admin/auth/index.ts'
 import { consoleCalls } from '../admin/console/route.ts'
 import { dashboard } from '../admin/dashboard/route.ts'
-import { createKeptSums } from '../admin/fleet/kept-sums.ts'
+import { KeptSums } from '../admin/fleet/kept-sums.ts'
 import type { LiveDeps } from '../admin/fleet/live.ts'
 import { createFleet } from '../admin/fleet/nodes.ts'
 import { alive, health } from '../admin/http/health.ts'
@@ -38,6 +39,9 @@ import { createNodeProblems } from './node-problems.ts'
 import { activeOpd, opdState } from './opd-state.ts'
 import { listedSuppliers, ratesAge, reportSettings } from './runtime-config.ts'
 import { nodeMetrics } from './workers/metrics.ts'
+
+/** Milliseconds that a scrape waits for the sums of all nodes. */
+const longestRead = 500
 
 /** Whether a supplier encodes its prices. The suppliers are searched once for each configuration, not for each notice. */
 function encodedPricesIn(current: ConfigRef): () => boolean {
@@ -97,18 +101,26 @@ export async function openAdminPlane(
       draining: () => meters.life.draining,
     }),
   })
-  const kept = createKeptSums({ store, stats: engine.stats, now, log })
+  const kept = new KeptSums({
+    db: store.db,
+    async flush() {
+      await pool?.scrape()
+      await Promise.all([rollup.flush(), store.outcomes.run()])
+    },
+    rules: () => reportSettings(current.config),
+    ...{ now, log },
+  })
   const allNodes = createFleet({
     store,
     node: components.node,
     own: figures.read,
     now: store.clock,
     log,
-    kept,
   })
   opdMetrics(registry, {
     stats: engine.stats,
     counters,
+    kept: () => kept.all(),
     *invalid() {
       for (const [ssp, { invalid }] of current.active) yield { ssp, invalid }
     },
@@ -143,6 +155,8 @@ export async function openAdminPlane(
       if (outcome.kind === 'loss') applyLossOutcome(noticeDeps, outcome)
     },
     stream: events?.stream ?? null,
+    counted: (wins) => components.reducedToday.counted(wins),
+    stored: (wins) => components.reducedToday.stored(wins),
   })
   const notices = impressions({
     ...noticeDeps,
@@ -153,14 +167,22 @@ export async function openAdminPlane(
     log,
     tracer: components.tracing,
   })
-  const scraped =
+  const ofNode =
     pool === null
-      ? { metrics: () => metricsOf(registry) }
+      ? { metrics: () => metricsOf(registry), prepare: async () => {} }
       : nodeMetrics(registry, pool, proxy.counters)
+  const scraped = {
+    metrics: ofNode.metrics,
+    async prepare() {
+      // a scrape does not wait long for a store that hangs
+      await Promise.race([kept.read(), pause(longestRead, undefined, { ref: false })])
+      await ofNode.prepare()
+    },
+  }
   const live: LiveDeps = {
     suppliers,
     nodes: () => allNodes.nodes(),
-    kept: () => kept.read(),
+    kept,
     holds: () => directory.snapshot().holds,
     currency: () => current.config.currency.base,
     opd: (id) => opdState(engine.integration(id)),

@@ -1,7 +1,8 @@
 /** What the console shows of one supplier, for the terminal of the demo. */
 import { type LiveDeps, liveSnapshot } from '../admin/fleet/live.ts'
+import type { ReportRules } from '../admin/reports/arms.ts'
 import { inUnits } from '../admin/reports/render.ts'
-import { type ReportRules, readRows } from '../admin/reports/rows.ts'
+import { readRows } from '../admin/reports/rows.ts'
 import type { Store } from '../admin/store/index.ts'
 import type { ConsoleFigures } from './demo/figures.ts'
 

@@ -3,10 +3,10 @@ import { join } from 'node:path'
 import { Registry } from 'prom-client'
 import { createDirectory } from '../admin/directory.ts'
 import { NodeFingerprints } from '../admin/fleet/fingerprints.ts'
+import { DayCaps } from '../admin/store/day-caps.ts'
 import { openStore } from '../admin/store/index.ts'
 import { createRetention } from '../admin/store/retention.ts'
 import { createDuplicateCounts, createRollup } from '../admin/store/rollup.ts'
-import { createTakenOff } from '../admin/store/taken-off.ts'
 import type { Log } from '../opd/base/log.ts'
 import type { Slices } from '../opd/base/slices.ts'
 import { createBidLog } from '../opd/state/bid-log.ts'
@@ -127,8 +127,9 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
     },
   })
   const { engine, proxy } = bidPath
-  const takenOff = createTakenOff(winStore, engine.reductions, { now, log })
-  await takenOff.flush()
+  const { reductions, rate } = engine
+  const reducedToday = new DayCaps({ db: store.wins, reductions, rate, now, log })
+  await reducedToday.read()
   const { ledger } = store
   const capsOfToday = () => dayCaps(engine, current.active.keys(), now())
   const lost = lastLost(store)
@@ -212,6 +213,7 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
     bidLog,
     rollup,
     duplicates,
+    reducedToday,
     events,
     engine,
     proxy,
@@ -238,7 +240,7 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
       await events?.close()
       retention.close()
       await fingerprints.close()
-      await takenOff.close()
+      reducedToday.close()
       await duplicates.close()
       await rollup.close()
     },

@@ -3,13 +3,18 @@
  * integration. Money is in units of the base currency.
  */
 import * as z from 'zod'
-import type { ArmSums } from '../../opd/pricing/stats.ts'
 import { type Mode, modes } from '../../opd/shared/arms.ts'
-import { type Interval, keptSpend, keptWins, uplift } from '../../opd/shared/confidence.ts'
+import {
+  type Interval,
+  type KeptTotals,
+  keptSpend,
+  keptWins,
+  uplift,
+} from '../../opd/shared/confidence.ts'
 import { jsonAnswer, queryOf, type Route } from '../http/call.ts'
 import { Problem } from '../http/problem.ts'
 import { type Caller, canSee, may, roles } from '../http/roles.ts'
-import type { ArmPair } from '../metrics/comparison.ts'
+import type { ComparedArms } from '../reports/arms.ts'
 import { added, addedCounts, type NodeFigures, quantile, type SupplierFigures } from './figures.ts'
 import { healthOf, isKnown, keptLevel, requestCounts } from './health.ts'
 import type { KeptSums } from './kept-sums.ts'
@@ -25,7 +30,7 @@ import {
 export interface LiveDeps {
   nodes(): Promise<NodeFigures[]>
   /** Of all nodes, over the last days. */
-  kept: KeptSums['read']
+  kept: Pick<KeptSums, 'read' | 'armsOf'>
   suppliers(): readonly { id: string; name: string; account: string | null }[]
   holds(): ReadonlySet<string>
   /** The base currency. */
@@ -45,7 +50,7 @@ const keptOf = (interval: Interval | null, floor: number | undefined): Kept | nu
 const units = (cpm: number) => cpm / 1000
 
 /** Wins and spend that the optimized bids would have at the rates of the holdout, minus those that they have. */
-function missingOf(optimised: ArmSums, holdout: ArmSums) {
+function missingOf(optimised: KeptTotals, holdout: KeptTotals) {
   if (holdout.bids === 0) return null
   const share = optimised.bids / holdout.bids
   return {
@@ -58,7 +63,7 @@ function missingOf(optimised: ArmSums, holdout: ArmSums) {
 function modesOf(
   figures: SupplierFigures | undefined,
   opd: LiveState | null,
-  armsOf: (mode: Mode) => ArmPair | null,
+  armsOf: (mode: Mode) => ComparedArms | null,
 ): LiveMode[] {
   return [...modes]
     .sort((one, other) => Number(other === opd?.mode) - Number(one === opd?.mode))
@@ -93,7 +98,7 @@ function modesOf(
 /** Whether there was a notice since the nodes started, or a win in the last days. */
 const isNoticed = (
   figures: SupplierFigures | undefined,
-  armsOf: (mode: Mode) => ArmPair | null,
+  armsOf: (mode: Mode) => ComparedArms | null,
 ): boolean =>
   Object.keys(figures?.notices ?? {}).length > 0 ||
   modes.some((mode) => Object.values(armsOf(mode) ?? {}).some(({ wins }) => wins > 0))
@@ -157,7 +162,7 @@ export async function liveSnapshot(
   const counted = only === undefined ? all : all.filter(({ node }) => node === only)
   if (counted.length === 0) return null
   // the sums of the last days are those of all nodes
-  const kept = only === undefined ? await deps.kept() : () => null
+  if (only === undefined) await deps.kept.read()
   const held = holds()
   const locations = new Set(counted.map(({ location }) => location))
   const at = now()
@@ -169,7 +174,7 @@ export async function liveSnapshot(
       for (const node of counted)
         if (node.suppliers[id] !== undefined) figures = added(figures, node.suppliers[id])
       const opd = deps.opd(id)
-      const armsOf = (mode: Mode) => kept(id, mode)
+      const armsOf = (mode: Mode) => (only === undefined ? deps.kept.armsOf(id, mode) : null)
       return integrationOf(supplier, figures, {
         opd,
         modes: modesOf(figures, opd, armsOf),

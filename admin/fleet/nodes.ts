@@ -4,7 +4,6 @@ import type { Log } from '../../opd/base/log.ts'
 import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
 import type { Store } from '../store/index.ts'
 import type { NodeFigures, SupplierFigures } from './figures.ts'
-import type { KeptSums } from './kept-sums.ts'
 
 interface Fleet {
   /** This node first. Figures of other nodes are up to 12 seconds old. */
@@ -29,10 +28,9 @@ interface FleetDeps {
   own: () => Promise<NodeFigures>
   now: () => number
   log: Log
-  kept: Pick<KeptSums, 'flush'>
 }
 
-export function createFleet({ store, node: self, own, now, log, kept }: FleetDeps): Fleet {
+export function createFleet({ store, node: self, own, now, log }: FleetDeps): Fleet {
   const { db, postgres } = store
   let others: NodeFigures[] = []
   let readAt = Number.NEGATIVE_INFINITY
@@ -85,8 +83,6 @@ export function createFleet({ store, node: self, own, now, log, kept }: FleetDep
   })
 
   const publish = oneAtATime(async () => {
-    // first, so that figures of other nodes are never ahead of their sums
-    await kept.flush()
     if (!postgres) return
     await write().catch((error: Error) =>
       log.warn({ err: error.message }, 'the figures of this node could not be published'),
@@ -101,7 +97,6 @@ export function createFleet({ store, node: self, own, now, log, kept }: FleetDep
     },
     async close() {
       clearInterval(timer)
-      await kept.flush()
       if (!postgres) return
       await db
         .deleteFrom('node_figures')

@@ -7,7 +7,7 @@ import { modes } from '../../opd/shared/arms.ts'
 export const comparedArms = ['optimised', 'holdout'] as const
 export type ArmPair = Record<(typeof comparedArms)[number], ArmSums>
 
-export function addedArms(a: ArmSums, b: ArmSums): ArmSums {
+function addedArms(a: ArmSums, b: ArmSums): ArmSums {
   return {
     bids: a.bids + b.bids,
     wins: a.wins + b.wins,

@@ -12,16 +12,18 @@ import {
   others,
   type Sample,
 } from '../../opd/base/metrics.ts'
-import {
-  type ArmSums,
-  type EngineStats,
-  factorBounds,
-  type ModeStats,
-} from '../../opd/pricing/stats.ts'
+import { type EngineStats, factorBounds, type ModeStats } from '../../opd/pricing/stats.ts'
 import { arms, guards, isAlarm, type Mode, modes } from '../../opd/shared/arms.ts'
-import { type Interval, keptSpend, keptWins, uplift } from '../../opd/shared/confidence.ts'
+import {
+  type Interval,
+  type KeptTotals,
+  keptSpend,
+  keptWins,
+  uplift,
+} from '../../opd/shared/confidence.ts'
 import { bidReasons, responseReasons } from '../../opd/shared/reasons.ts'
-import { armMetrics, armPairOf } from './comparison.ts'
+import type { ComparedArms } from '../reports/arms.ts'
+import { armMetrics } from './comparison.ts'
 
 /** Whether bids arrived in this mode. */
 const live = (stats: ModeStats) =>
@@ -64,7 +66,10 @@ function factorSamples(name: string, stats: EngineStats): () => Generator<Sample
 
 const bidsOf = ({ arms }: ModeStats) => arms.reduce((sum, { bids }) => sum + bids, 0)
 
-export function engineMetrics(stats: EngineStats): MetricRow[] {
+/** Bids and wins of the last days, of all nodes. */
+export type KeptArms = Iterable<{ ssp: string; mode: string; arms: ComparedArms }>
+
+export function engineMetrics(stats: EngineStats, kept: () => KeptArms): MetricRow[] {
   function* rows(): Generator<[ModeStats, { ssp: string; mode: Mode }] | null> {
     for (const [ssp, own] of stats.suppliers) {
       for (const mode of modes) if (live(own.modes[mode])) yield [own.modes[mode], { ssp, mode }]
@@ -87,6 +92,14 @@ export function engineMetrics(stats: EngineStats): MetricRow[] {
   }
   const eachTop: typeof each = (samples) =>
     each((of, labels) => (top.has(of) ? samples(of, labels) : []))
+  /** Those with the most bids. */
+  function* eachKept(samples: (arms: ComparedArms, labels: Labels) => Iterable<Sample>) {
+    const most = yield* busiest(kept(), ({ arms }) => arms.optimised.bids + arms.holdout.bids)
+    for (const { ssp, mode, arms } of most) {
+      yield null
+      yield* samples(arms, { ssp, mode })
+    }
+  }
   /** Absent while it is 0. */
   const failures = (value: (of: ModeStats) => number) => () =>
     each((of, labels) => (value(of) === 0 ? [] : [{ value: value(of), labels }]))
@@ -98,12 +111,11 @@ export function engineMetrics(stats: EngineStats): MetricRow[] {
   const interval = (
     [name, lower, upper]: readonly [string, string, string],
     help: string,
-    compare: (optimised: ArmSums, holdout: ArmSums) => Interval | null,
+    compare: (optimised: KeptTotals, holdout: KeptTotals) => Interval | null,
   ): MetricRow[] => {
-    const part = (at: keyof Interval) => () =>
-      eachTop((of, labels) => {
-        const { optimised, holdout } = armPairOf(of)
-        const value = compare(optimised, holdout)?.[at]
+    const part = (name: keyof Interval) => () =>
+      eachKept(({ optimised, holdout }, labels) => {
+        const value = compare(optimised, holdout)?.[name]
         return value === undefined ? [] : [{ value, labels }]
       })
     return [
@@ -113,12 +125,11 @@ export function engineMetrics(stats: EngineStats): MetricRow[] {
     ]
   }
   const winRates = () =>
-    eachTop((of, labels) => {
-      const { holdout, optimised } = armPairOf(of)
-      return Object.entries({ holdout, optimised })
+    eachKept(({ holdout, optimised }, labels) =>
+      Object.entries({ holdout, optimised })
         .filter(([, { bids }]) => bids > 0)
-        .map(([arm, { wins, bids }]) => ({ value: wins / bids, labels: { ...labels, arm } }))
-    })
+        .map(([arm, { wins, bids }]) => ({ value: wins / bids, labels: { ...labels, arm } })),
+    )
 
   return [
     counter('bidweir_bids_total', 'Bids by arm, or by the reason to leave them unchanged', bids),
@@ -179,20 +190,20 @@ export function engineMetrics(stats: EngineStats): MetricRow[] {
       failures((of) => of.exposuresLeftOut),
     ),
     ...armMetrics(stats, () => top),
-    gauge('bidweir_win_rate', 'Wins per bid of this node since its start', winRates),
+    gauge('bidweir_win_rate', 'Wins per bid by arm, of all nodes over the last 7 days', winRates),
     ...interval(
       ['bidweir_kept_win_rate', 'bidweir_kept_win_rate_lower', 'bidweir_kept_win_rate_upper'],
-      'Win rate of optimised bids divided by that of the holdout',
+      'Win rate of optimised bids divided by that of the holdout, of all nodes over the last 7 days',
       keptWins,
     ),
     ...interval(
       ['bidweir_kept_spend', 'bidweir_kept_spend_lower', 'bidweir_kept_spend_upper'],
-      'Spend per bid (wins weighted by in_ba) of optimised bids divided by that of the holdout',
+      'Spend per bid (wins weighted by in_ba) of optimised bids divided by that of the holdout, of all nodes over the last 7 days',
       keptSpend,
     ),
     ...interval(
       ['bidweir_uplift', 'bidweir_uplift_lower', 'bidweir_uplift_upper'],
-      'Margin per bid of optimised bids minus that of the holdout, CPM',
+      'Margin per bid of optimised bids minus that of the holdout, CPM, of all nodes over the last 7 days',
       uplift,
     ),
   ]

@@ -14,12 +14,14 @@ import type { EngineStats } from '../../opd/pricing/stats.ts'
 import { type Mode, modes } from '../../opd/shared/arms.ts'
 import type { ImpressionCounters } from '../impressions/counters.ts'
 import type { SecondResult } from '../impressions/process.ts'
-import { engineMetrics } from './engine.ts'
+import { engineMetrics, type KeptArms } from './engine.ts'
 import { noticeMetrics } from './notices.ts'
 
 interface OpdMetricsDeps {
   stats: EngineStats
   counters: ImpressionCounters
+  /** As last read. */
+  kept: () => KeptArms
   /** Suppliers, and whether their `opd` block is invalid. */
   invalid: () => Iterable<{ ssp: string; invalid: boolean }>
   bidLog: { stats: { entries: number; bytes: number; evicted: number; expired: number } }
@@ -65,7 +67,7 @@ function nodeMetrics({ invalid, bidLog, model }: OpdMetricsDeps): MetricRow[] {
 
 export function opdMetrics(registry: Registry, deps: OpdMetricsDeps): void {
   registerRows(registry, [
-    ...engineMetrics(deps.stats),
+    ...engineMetrics(deps.stats, deps.kept),
     ...noticeMetrics(deps.counters),
     ...nodeMetrics(deps),
   ])

@@ -43,6 +43,11 @@ const columns = {
   ),
   kept_low: figure,
   kept_high: figure,
+  kept_spend: figure.describe(
+    'Spend per bid (wins weighted by revenue) of optimized bids divided by that of the holdout, with such an interval',
+  ),
+  kept_spend_low: figure,
+  kept_spend_high: figure,
   uplift: figure.describe(
     'Margin per bid of optimized bids minus that of the holdout, in units of `currency` for 1,000 bids, with such an interval',
   ),
@@ -82,7 +87,7 @@ export const reports: Readonly<Record<string, Report>> = {
     largest: 'margin',
   },
   wins: {
-    summary: 'Wins, win rates, and how many wins optimized bids keep',
+    summary: 'Wins, win rates, and how many wins and how much spend optimized bids keep',
     columns: [
       'key',
       'key2',
@@ -92,6 +97,9 @@ export const reports: Readonly<Record<string, Report>> = {
       'kept',
       'kept_low',
       'kept_high',
+      'kept_spend',
+      'kept_spend_low',
+      'kept_spend_high',
       'currency',
     ],
     largest: 'wins',

@@ -1,7 +1,8 @@
 /** A report, from its request to JSON or CSV. */
 import { decimalText, signedDecimal } from '../../opd/base/decimal.ts'
+import type { ReportRules } from './arms.ts'
 import type { Column, Money, ReportRow } from './columns.ts'
-import { type ReportRules, readRows } from './rows.ts'
+import { readRows } from './rows.ts'
 import type { Group, Scope, Source } from './scope.ts'
 
 export interface ReportRequest {

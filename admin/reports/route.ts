@@ -7,10 +7,10 @@ import * as z from 'zod'
 import { type Authenticate, addRoute, type Route } from '../http/call.ts'
 import { find, type Suppliers, visible } from '../management/access.ts'
 import type { Store } from '../store/index.ts'
+import type { ReportRules } from './arms.ts'
 import { type Report, reports, rowsSchema } from './columns.ts'
 import { querySchema, reportOf } from './parameters.ts'
 import { createReportWorker } from './report-worker.ts'
-import type { ReportRules } from './rows.ts'
 import { textOf } from './zone.ts'
 
 interface ReportsDeps extends Suppliers {

@@ -13,7 +13,16 @@ import {
   zero,
 } from '../../opd/base/decimal.ts'
 import { getOrAdd } from '../../opd/base/get-or-add.ts'
-import { type ArmTotals, keptWins, uplift } from '../../opd/shared/confidence.ts'
+import { keptSpend, keptWins, uplift } from '../../opd/shared/confidence.ts'
+import {
+  addWinSums,
+  armIn,
+  type ComparedArms,
+  listedRate,
+  noArms,
+  type ReportRules,
+  winsIn,
+} from './arms.ts'
 import type { Money, ReportRow } from './columns.ts'
 import { readRollupState, type Scope, type Source, shownKeys, split } from './scope.ts'
 import { decidedRows, otherRows, winRows } from './sql.ts'
@@ -81,21 +90,6 @@ function convertTotals(
   return { ...moneyOf(base), no_rate: Object.fromEntries(rest) }
 }
 
-/** Configuration that reports need: which event of a supplier is a win, and the rates. */
-export interface ReportRules {
-  /** By supplier; `win` for suppliers that are not listed. */
-  notices: Readonly<Record<string, 'win' | 'billing' | 'both'>>
-  /** Units of each currency for one of the base, with the base itself. */
-  rates: Readonly<Record<string, number>>
-  /** The base currency. */
-  base: string
-}
-
-const listedRate = ({ rates }: ReportRules, currency: string): number | null =>
-  Object.hasOwn(rates, currency) ? rates[currency]! : null
-
-const optimized = new Set(['treated', 'explored'])
-
 const noCounts = {
   decided: 0,
   wins: 0,
@@ -112,39 +106,16 @@ const noCounts = {
 interface GroupSums {
   counts: typeof noCounts
   totals: CurrencyTotals
-  treated: ArmTotals
-  holdout: ArmTotals
+  arms: ComparedArms
 }
 
-const noArm = (): ArmTotals => ({ bids: 0, wins: 0, margin: 0, marginSquares: 0 })
-const empty = (): GroupSums => ({
-  counts: { ...noCounts },
-  totals: new Map(),
-  treated: noArm(),
-  holdout: noArm(),
-})
-
-const armOf = (sums: GroupSums, arm: string | null): ArmTotals | null =>
-  arm === 'holdout' ? sums.holdout : arm !== null && optimized.has(arm) ? sums.treated : null
+const empty = (): GroupSums => ({ counts: { ...noCounts }, totals: new Map(), arms: noArms() })
 
 type WinRow = Awaited<ReturnType<typeof winRows>>[number]
 
-/**
- * The number of wins in a row. A win is counted by the event that trains the model. Money under the other event is
- * from before a change of `notices`, except for `both`, where it is the billing of the same win.
- */
-function winsIn(row: WinRow, notices = 'win'): number {
-  const event = notices === 'billing' ? 'billing' : 'win'
-  if (row.event === event) return Number(row.n)
-  return notices === 'both' ? 0 : Number(row.priced)
-}
-
 function addWins(sums: GroupSums, row: WinRow, rules: ReportRules): void {
-  const n = winsIn(row, rules.notices[row.supplier ?? ''])
-  const totals = armOf(sums, row.arm)
-  const rate = listedRate(rules, row.currency ?? '')
+  const n = winsIn(row, rules)
   sums.counts.wins += n
-  if (totals !== null) totals.wins += n
   if (n > 0) {
     sums.counts.late += Number(row.late)
     sums.counts.over += Number(row.over_count)
@@ -152,20 +123,20 @@ function addWins(sums: GroupSums, row: WinRow, rules: ReportRules): void {
     sums.counts.unapplied += Number(row.unapplied)
   }
   addMoney(sums.totals, row.currency ?? '', n, row)
-  if (totals === null || rate === null) return
-  totals.margin += Number(row.margins) / rate
-  totals.marginSquares += Number(row.squares) / rate ** 2
+  addWinSums(sums.arms, row, rules)
 }
 
 const unknown = { at: null, lower: null, upper: null }
 
 function rowOf(
   [key, key2]: readonly [string, string | null],
-  { counts, totals, treated, holdout }: GroupSums,
+  { counts, totals, arms }: GroupSums,
   rules: ReportRules,
 ): ReportRow {
-  const kept = keptWins(treated, holdout) ?? unknown
-  const gain = uplift(treated, holdout) ?? unknown
+  const { optimised, holdout } = arms
+  const kept = keptWins(optimised, holdout) ?? unknown
+  const spend = keptSpend(optimised, holdout) ?? unknown
+  const gain = uplift(optimised, holdout) ?? unknown
   return {
     key,
     key2,
@@ -175,6 +146,9 @@ function rowOf(
     kept: kept.at,
     kept_low: kept.lower,
     kept_high: kept.upper,
+    kept_spend: spend.at,
+    kept_spend_low: spend.lower,
+    kept_spend_high: spend.upper,
     uplift: gain.at,
     uplift_low: gain.lower,
     uplift_high: gain.upper,
@@ -196,7 +170,7 @@ export async function readRows(
   for (const { key, arm, n } of await decidedRows(source, scope)) {
     const sums = sumsOf(key)
     sums.counts.decided += Number(n)
-    const totals = armOf(sums, arm)
+    const totals = armIn(sums.arms, arm)
     if (totals !== null) totals.bids += Number(n)
   }
   const ranges = split(scope, await readRollupState(source))

@@ -1,7 +1,7 @@
 /** The SQL of the reports; `rows.ts` interprets the results. */
 import { type RawBuilder, sql } from 'kysely'
 import { hourOf } from '../store/hour.ts'
-import { exactSum, hourKey, margins, money, squares } from '../store/hour-sums.ts'
+import { comparedNames, comparedSums, exactSum, hourKey, money } from '../store/hour-sums.ts'
 import { type DecidedRow, type HourRow, ledgerTable, type WithSeat } from '../store/tables.ts'
 import { groupKey, inScope, needsSeats, type Scope, type Source, type TimeRanges } from './scope.ts'
 
@@ -24,7 +24,7 @@ const hours: HourTable = {
   all: 'ledger_hours',
   seats: 'ledger_hour_seats',
   names: hourKey,
-  sums: ['n', 'bids', 'priced', 'late', 'over_count', 'lowered', 'unapplied', 'margins', 'squares'],
+  sums: ['n', 'bids', 'priced', 'late', 'over_count', 'lowered', 'unapplied', ...comparedNames],
   texts: ['cleared', 'out_ba', 'margin'],
 }
 
@@ -79,8 +79,7 @@ function ledgerWins(source: Source, scope: Scope) {
       money(source.postgres, 'cleared').as('cleared'),
       money(source.postgres, 'out_ba').as('out'),
       money(source.postgres, 'margin').as('margin'),
-      margins.as('margins'),
-      squares.as('squares'),
+      ...comparedNames.map((name) => comparedSums[name].as(name)),
     ])
     .where('at', '>=', scope.from)
     .where('at', '<', scope.to)
@@ -146,8 +145,7 @@ function hourWins(source: Source, scope: Scope, stale: readonly number[]) {
       exact('cleared').as('cleared'),
       exact('out_ba').as('out'),
       exact('margin').as('margin'),
-      total('margins').as('margins'),
-      total('squares').as('squares'),
+      ...comparedNames.map((name) => total(name).as(name)),
     ])
     .where('status', '=', 'attributed')
     .where('arm', '!=', 'test')

@@ -2,7 +2,7 @@
  * Sums of the ledger: their SQL, and those of one hour. A read-only connection groups the rows, so that no win waits,
  * and the connection of the store writes the sums a few rows at a time.
  */
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { hour } from './hour.ts'
 import type { Store } from './index.ts'
 import { writeSums } from './sums.ts'
@@ -33,15 +33,25 @@ export const money = (postgres: boolean, column: string) =>
   exactSum(postgres, sql`case when margin is not null then ${sql.ref(column)} end`)
 
 /**
- * The margin, or 0 if it is beyond the limits that the metrics have too. 1e300 and 1e-300 are valid prices; the square of
+ * An amount, or 0 if it is beyond the limits that the metrics have too. 1e300 and 1e-300 are valid prices; the square of
  * the first is infinite, and PostgreSQL refuses that of the second together with the whole sum.
  */
-const plausible = sql`case when abs(margin) between 1e-9 and 1e9 then cast(margin as double precision) else 0 end`
+const plausible = (amount: RawBuilder<unknown>) =>
+  sql`case when abs(${amount}) between 1e-9 and 1e9 then cast(${amount} as double precision) else 0 end`
+const sumOf = (amount: RawBuilder<unknown>) => sql<number>`coalesce(sum(${amount}), 0)`
+const margin = plausible(sql`margin`)
+const spend = plausible(sql`(cleared + margin)`)
 
-export const margins = sql<number>`coalesce(sum(${plausible}), 0)`
-export const squares = sql<number>`coalesce(sum(${plausible} * ${plausible}), 0)`
+/** Sums of doubles over rows of the ledger, by which optimized bids are compared with the holdout. */
+export const comparedSums = {
+  margins: sumOf(margin),
+  squares: sumOf(sql`${margin} * ${margin}`),
+  spends: sumOf(spend),
+  spend_squares: sumOf(sql`${spend} * ${spend}`),
+} as const
+export const comparedNames = Object.keys(comparedSums) as (keyof typeof comparedSums)[]
 
-/** Rows of one statement, 23 columns each. */
+/** Rows of one statement, 25 columns each. */
 const sliceRows = 100
 
 const sums = [
@@ -55,8 +65,7 @@ const sums = [
   'cleared',
   'out_ba',
   'margin',
-  'margins',
-  'squares',
+  ...comparedNames,
 ] as const
 
 const exactSums: ReadonlySet<string> = new Set(['cleared', 'out_ba', 'margin'])
@@ -111,7 +120,8 @@ async function sumIntoTempTable(
         count(margin) as priced, sum(late) as late, sum(${sql.ref('over')}) as over_count,
         count(applied) as lowered, count(case when applied = 0 then 1 end) as unapplied,
         ${money(postgres, 'cleared')} as cleared, ${money(postgres, 'out_ba')} as out_ba,
-        ${money(postgres, 'margin')} as margin, ${margins} as margins, ${squares} as squares
+        ${money(postgres, 'margin')} as margin,
+        ${sql.join(comparedNames.map((name) => sql`${comparedSums[name]} as ${sql.ref(name)}`))}
       from ${sql.table(ledgerTable(postgres))}
       where at >= ${sql.lit(begin)} and at < ${sql.lit(begin + hour)} and ${rows}
       group by ${sql.join(order)})

@@ -2,16 +2,18 @@
  * The journal of what follows a committed row: it is taught, counted and streamed once, whatever response the caller saw.
  * The entry of a row is written in the transaction of the row, and deleted when everything has followed.
  *
- *   commit is answered ──▶ applied at once, from memory ──▶ streamed ──▶ deleted
+ *   commit is answered ──▶ applied at once, from memory ──▶ streamed ──▶ added to the sums and deleted
  *   commit is not answered (timeout, lost connection) ──▶ the node reads its entries and applies those that it did not
  *   the node ends ──▶ another node, or its next start, takes its entries over
  *
- * `applied` marks entries that are only to be streamed: those of a time when the event log was away.
+ * `applied` marks entries that are only to be streamed: those of a time when the event log was away. A win is added to the
+ * stored sums in the transaction that marks or deletes its entry, so it is added once, whatever became of the process.
  */
 import { randomBytes } from 'node:crypto'
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Log } from '../../opd/base/log.ts'
-import { shareRun } from '../../opd/base/one-at-a-time.ts'
+import { oneAtATime, shareRun } from '../../opd/base/one-at-a-time.ts'
+import { type ArmDay, addArmDays, armDayOfWin } from './arm-days.ts'
 import { json, jsonMember, jsonRows } from './ledger-input.ts'
 import { clockOf, type LedgerRow, ledgerTable, type Tables } from './tables.ts'
 
@@ -34,13 +36,27 @@ export interface OutcomeConsumer {
   apply(outcome: Outcome): void
   /** Resolves when the event log has the outcomes; null: there is no event log. */
   stream: ((outcomes: readonly Outcome[]) => Promise<void>) | null
+  /** Sums of wins that this process has applied, and that are not stored yet. */
+  counted?(wins: readonly ArmDay[]): void
+  /** The same sums, when they are stored, or when another process stores them. */
+  stored?(wins: readonly ArmDay[]): void
 }
 
 interface Batch {
   /** Outcomes to be streamed; empty: none is left. */
   waiting: readonly Outcome[]
-  /** Whether the entries are marked as applied. */
+  /** Whether the entries are marked as applied, and their sums stored. */
   marked: boolean
+  /** What it adds to the stored sums. */
+  wins: readonly ArmDay[]
+}
+
+/** Ways to settle the entries of batches; both return the batches that were not marked before. */
+const settling = {
+  delete: (entries: RawBuilder<unknown>) => sql<{ batch: string; applied: number }>`
+    delete from outcomes where ${entries} returning batch, applied`,
+  mark: (entries: RawBuilder<unknown>) => sql<{ batch: string; applied: number }>`
+    update outcomes set applied = 1 where ${entries} and applied = 0 returning batch, 0 as applied`,
 }
 
 /** Milliseconds. */
@@ -157,8 +173,8 @@ export class Outcomes {
     }, every).unref()
   }
 
-  /** Does what is due. Failures are logged once; the next run tries again. */
-  readonly run = shareRun(async () => {
+  /** Does what is due by now. Failures are logged once; the next run tries again. */
+  readonly run = oneAtATime(async () => {
     try {
       if (await this.renew()) await this.takeOver()
       await this.read()
@@ -202,7 +218,9 @@ export class Outcomes {
 
   private add(batch: string, outcomes: readonly Outcome[], marked: boolean): void {
     const streams = this.consumer?.stream != null
-    this.batches.set(batch, { waiting: streams ? outcomes : [], marked })
+    const wins = marked ? [] : outcomes.flatMap(winOf)
+    this.batches.set(batch, { waiting: streams ? outcomes : [], marked, wins })
+    this.consumer?.counted?.(wins)
   }
 
   /** Renews the row of this process if that is due; whether it was. */
@@ -238,7 +256,12 @@ export class Outcomes {
       const { rows } = await sql<{ batch: string }>`select distinct batch from outcomes
         where node = ${this.node} and batch in ${this.namesOf(part)}`.execute(this.deps.db)
       const kept = new Set(rows.map(({ batch }) => batch))
-      for (const name of part) if (!kept.has(name)) this.batches.delete(name)
+      for (const name of part) {
+        const batch = this.batches.get(name)
+        if (kept.has(name) || batch === undefined) continue
+        this.batches.delete(name)
+        if (!batch.marked) this.consumer?.stored?.(batch.wins)
+      }
     })
   }
 
@@ -378,26 +401,36 @@ export class Outcomes {
     }
   })
 
+  /**
+   * Settles the entries of batches, and adds their wins to the stored sums in the same transaction: those of the batches
+   * that it finds unsettled. So a try whose commit was not answered is repeated without harm.
+   */
+  private async settleBatches(names: readonly string[], how: keyof typeof settling): Promise<void> {
+    const entries = sql`node = ${this.node} and batch in ${this.namesOf(names)}`
+    await this.deps.db.transaction().execute(async (trx) => {
+      const { rows } = await settling[how](entries).execute(trx)
+      const found = new Set(
+        rows.filter(({ applied }) => Number(applied) === 0).map(({ batch }) => batch),
+      )
+      const wins = [...found].flatMap((name) => this.batches.get(name)?.wins ?? [])
+      await addArmDays(trx, wins)
+    })
+    for (const name of names) {
+      const batch = this.batches.get(name)!
+      if (!batch.marked) this.consumer?.stored?.(batch.wins)
+      if (how === 'delete') this.batches.delete(name)
+      else Object.assign(batch, { marked: true, wins: [] })
+    }
+  }
+
   /** Deletes the entries of which nothing is left, and marks those that only wait for the event log. */
   private async settle(): Promise<void> {
-    const { db } = this.deps
     const all = [...this.batches]
     const done = all.filter(([, { waiting }]) => waiting.length === 0).map(([name]) => name)
-    await inParts(done, async (part) => {
-      await sql`delete from outcomes where node = ${this.node} and batch in ${this.namesOf(part)}`.execute(
-        db,
-      )
-      for (const name of part) this.batches.delete(name)
-    })
+    await inParts(done, (part) => this.settleBatches(part, 'delete'))
     const waiting = all.filter(([, batch]) => batch.waiting.length > 0)
-    await inParts(
-      waiting.filter(([, { marked }]) => !marked).map(([name]) => name),
-      async (part) => {
-        await sql`update outcomes set applied = 1
-          where node = ${this.node} and batch in ${this.namesOf(part)}`.execute(db)
-        for (const name of part) this.batches.get(name)!.marked = true
-      },
-    )
+    const unmarked = waiting.filter(([, { marked }]) => !marked).map(([name]) => name)
+    await inParts(unmarked, (part) => this.settleBatches(part, 'mark'))
     let left = 0
     for (const [name, batch] of waiting) {
       left += batch.waiting.length
@@ -407,6 +440,12 @@ export class Outcomes {
     }
   }
 }
+
+/** What an attributed win adds to the stored sums. It may have been voided since, which has subtracted it. */
+const winOf = ({ kind, row }: Outcome): ArmDay[] =>
+  kind === 'notice' && (row?.status === 'attributed' || row?.status === 'voided')
+    ? [armDayOfWin(row) ?? []].flat()
+    : []
 
 async function inParts(
   names: readonly string[],

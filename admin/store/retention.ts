@@ -6,6 +6,7 @@
 import { sql } from 'kysely'
 import type { Log } from '../../opd/base/log.ts'
 import { shareRun } from '../../opd/base/one-at-a-time.ts'
+import { deleteArmDays } from './arm-days.ts'
 import { day, hour, hourOf } from './hour.ts'
 import { addUpHour } from './hour-sums.ts'
 import type { Store } from './index.ts'
@@ -182,6 +183,7 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
       sealed = await addUp(sealed, Math.min(until, old - (old % day)), 'sealed')
       const gone = postgres ? 0 : await deleteRows(sealed)
       if (postgres) await dropDays(sealed)
+      await deleteArmDays(db, now())
       while ((await mayContinue()) && (await deleteLosses(db, old))) await pause()
       // the event log was away for as long as rows are kept
       while ((await mayContinue()) && (await deleteOutcomes(db, old))) await pause()

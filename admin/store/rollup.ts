@@ -3,6 +3,7 @@
 import type { Log } from '../../opd/base/log.ts'
 import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
 import type { DecisionObserver } from '../../opd/ports.ts'
+import { addArmDays, armDaysOfBids } from './arm-days.ts'
 import { createDecidedRows, type SeatRow } from './decided-rows.ts'
 import { isRowError } from './errors.ts'
 import { hourOf } from './hour.ts'
@@ -139,11 +140,15 @@ export function createRollup(store: Store, log: Log): Rollup {
     // Rows have 11 columns: building the statements takes 2 ms of the event loop.
     sliceRows: 75,
     log,
-    ...seatSums(store, {
-      tables: { all: 'decided', seats: 'decided_seats' },
-      key: ['hour', 'supplier', 'mode', 'arm', 'via', 'publisher', 'domain'],
-      sums: ['bids', 'in_sum', 'out_sum'],
-    }),
+    ...seatSums<'bids' | 'in_sum' | 'out_sum', SeatRow>(
+      store,
+      {
+        tables: { all: 'decided', seats: 'decided_seats' },
+        key: ['hour', 'supplier', 'mode', 'arm', 'via', 'publisher', 'domain'],
+        sums: ['bids', 'in_sum', 'out_sum'],
+      },
+      (trx, rows) => addArmDays(trx, armDaysOfBids(rows)),
+    ),
   })
   return {
     decided: decidedRows.decided,
@@ -196,13 +201,15 @@ const duplicateRow = (notice: DuplicateNotice): WithSeat<HourRow> => ({
   margin: '0',
   margins: 0,
   squares: 0,
+  spends: 0,
+  spend_squares: 0,
 })
 
 export function createDuplicateCounts(store: Store, log: Log): DuplicateCounts {
   const { add, flush, close } = createBufferedCounts<WithSeat<HourRow>>({
     what: 'duplicate notices',
     maxRows: 5000,
-    // 23 columns each
+    // 25 columns each
     sliceRows: 50,
     log,
     ...seatSums(store, {

@@ -1,6 +1,5 @@
 /** Sums in the store: counters by key, to which each node adds what it has counted. */
 import { type Kysely, sql } from 'kysely'
-import type { Store } from './index.ts'
 import type { Tables } from './tables.ts'
 
 /** Inserts rows. The sums of a stored row with the same key are added to, or replaced. */
@@ -37,10 +36,15 @@ interface SeatSums<Name extends string> {
   sums: readonly Name[]
 }
 
+/** `also` writes what belongs to the same rows, in the same transaction. */
 export function seatSums<
   Name extends string,
   Row extends { [N in Name]: number } & { seat: string },
->(store: Pick<Store, 'db'>, { tables, key, sums }: SeatSums<Name>) {
+>(
+  store: { db: Kysely<Tables> },
+  { tables, key, sums }: SeatSums<Name>,
+  also: (trx: Kysely<Tables>, rows: readonly Row[]) => Promise<void> = async () => {},
+) {
   // Storable texts have no NUL, so the key is unambiguous.
   const keyOf = (row: Row) => [...key, 'seat'].map((name) => row[name as keyof Row]).join('\0')
 
@@ -69,6 +73,7 @@ export function seatSums<
         const named = rows.filter(({ seat }) => seat !== '')
         const seats = { table: tables.seats, key: [...key, 'seat'], sums }
         await writeSums(trx, 'add', seats, named)
+        await also(trx, rows)
       }),
   }
 }

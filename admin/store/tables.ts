@@ -89,8 +89,6 @@ export interface Tables {
   model_resets: { supplier: string; times: number }
   /** Loss notices, each once; `decision` as in the ledger. */
   losses: { decision: string; at: number }
-  /** What OPD took off won bids, by UTC day (its number since 1970); money in the base currency. */
-  taken_off: { day: number; supplier: string; amount: number }
   /** What follows committed rows and has not followed yet (outcomes.ts). */
   outcomes: {
     batch: string
@@ -160,7 +158,7 @@ export interface Tables {
     configuration: string
     details: string
   }
-  arm_sums: ArmSumsRow
+  arm_days: ArmDayRow
   signing_keys: { kid: string; private_jwk: string; created_at: number }
 }
 
@@ -223,20 +221,29 @@ export interface DecidedRow {
   out_sum: number
 }
 
-/** Bids and wins of the arms that are compared, by day of UTC. Money is CPM in the base currency. */
-interface ArmSumsRow {
+/**
+ * Bids and wins of the arms that are compared, by day of UTC (its number since 1970). Money is CPM in `currency`, without
+ * implausible amounts; `spend` is cleared price plus margin.
+ */
+interface ArmDayRow {
   day: number
   supplier: string
+  /** '' for bids. */
+  event: string
   mode: string
   arm: string
+  /** '' for bids. */
+  currency: string
   bids: number
-  wins: number
-  in: number
-  cleared: number
-  margin: number
-  margin_squares: number
-  spend: number
+  /** Rows of the ledger, and those of them that count money. */
+  n: number
+  priced: number
+  margins: number
+  squares: number
+  spends: number
   spend_squares: number
+  /** What OPD took off: in_ba minus out_ba. */
+  reduced: number
 }
 
 /** The ledger, summed by hour; '' replaces null. Money is that of rows with a margin. */
@@ -263,9 +270,11 @@ export interface HourRow {
   cleared: string
   out_ba: string
   margin: string
-  /** Sums of margins and of their squares, without implausible ones. */
+  /** Sums of margins, of spend (cleared price plus margin), and of their squares, without implausible ones. */
   margins: number
   squares: number
+  spends: number
+  spend_squares: number
 }
 
 /** A text that both databases accept: PostgreSQL rejects NUL and lone surrogates. */

@@ -1,5 +1,6 @@
 /** Voids wins: their rows stay and no longer count as money (CONTRACT 6). */
 import { sql } from 'kysely'
+import { addArmDays, armDayOfWin } from './arm-days.ts'
 import { audit, type Change } from './audit.ts'
 import type { Store } from './index.ts'
 import { markStale } from './stale-hours.ts'
@@ -31,7 +32,7 @@ export async function voidWin(
       update rolled set sealed = sealed returning sealed`.execute(trx)
     const rows = await trx
       .selectFrom(ledger)
-      .select(['event', 'status', 'supplier', 'bid_id', 'cleared', 'margin', 'currency', 'at'])
+      .selectAll()
       .where('decision', '=', decision)
       .where('status', 'in', ['attributed', 'voided'])
       .where('at', '>=', rolled.rows[0]!.sealed)
@@ -50,7 +51,13 @@ export async function voidWin(
       .execute()
     const changed = sql`(select at from ${sql.table(ledger)} where decision = ${decision}) as changed`
     await markStale(changed, sql.lit(now)).execute(trx)
-    const before = attributed.map(({ at, supplier: _, ...row }) => ({ decision, ...row }))
+    await addArmDays(
+      trx,
+      attributed.flatMap((row) => armDayOfWin(row, -1) ?? []),
+    )
+    const before = attributed.map(({ event, status, bid_id, cleared, margin, currency }) => ({
+      ...{ decision, event, status, bid_id, cleared, margin, currency },
+    }))
     const after = before.map((row) => ({ ...row, status: 'voided' }))
     await audit(trx, now, { ...changeOf(supplier), before, after })
     const entries = attributed.map(({ event }) => ({ decision, event, body: '{}', at: now }))

@@ -63,12 +63,12 @@ const responseReasons: Readonly<Record<ResponseReason, string>> = {
   no_macro: 'The response contains no `SVC_OPD_CONTEXT` macro.',
   disabled: 'OPD is off for the integration.',
   invalid_config: 'The `opd` block of the integration has faults.',
-  malformed: 'The response is not JSON.',
+  malformed: 'The response is not JSON in UTF-8, or not a Protocol Buffers message.',
   too_large:
     'The response is longer than `proxy.maxRewriteBytes`, has more than 1,000 seats or 50,000 bids, or the node has no memory for it.',
   encoding:
     'The content coding is unknown, or the body does not decode, or bytes follow the encoded body.',
-  content_type: 'The content type is not JSON.',
+  content_type: 'The content type is neither JSON nor Protocol Buffers.',
   charset: 'The character set is not UTF-8.',
   no_transform: '`Cache-Control: no-transform` forbids a change.',
   no_seatbid: 'The response has no list of seats.',

@@ -2,8 +2,8 @@
  * Reads an RTBRequest of the Agentic RTB Framework 1.0 (IAB Tech Lab): a bid request and a bid response that an exchange
  * asks an agent about. The numbers are those of its published agenticrtbframework.proto.
  */
-import type { RequestFacts } from '../openrtb/facts.ts'
-import { indexImps, newRequest, requestFields, type SentRequest } from '../protobuf/request.ts'
+import { RequestFacts } from '../openrtb/facts.ts'
+import { requestFields } from '../protobuf/request.ts'
 import { ProtobufResponse, responseFields } from '../protobuf/response.ts'
 import { FieldTable, field, readMessage } from '../protobuf/wire.ts'
 
@@ -23,17 +23,13 @@ export class AgentCall {
   /** The business that sent the response; '': the call names none. */
   originator = ''
   intents: number[] = []
-  sentRequest: SentRequest | null = null
+  /** null: the call has no bid request. */
+  request: RequestFacts | null = null
   response: ProtobufResponse | null = null
   readonly bytes: Buffer
 
   constructor(bytes: Buffer) {
     this.bytes = bytes
-  }
-
-  /** null: the call has no bid request. */
-  get request(): RequestFacts | null {
-    return this.sentRequest
   }
 
   /** Whether the call is about a bid response. */
@@ -64,8 +60,8 @@ const callFields = new FieldTable<AgentCall>({
     call.tmax = value
   }),
   4: field.message(requestFields, (call) => {
-    call.sentRequest ??= newRequest()
-    return call.sentRequest
+    call.request ??= new RequestFacts()
+    return call.request
   }),
   5: field.message(responseFields, (call) => {
     call.response ??= new ProtobufResponse()
@@ -83,7 +79,5 @@ const callFields = new FieldTable<AgentCall>({
 export function readAgentCall(bytes: Buffer): AgentCall | 'malformed' | 'too_large' {
   const call = new AgentCall(bytes)
   const fault = readMessage(bytes, callFields, call)
-  if (fault !== null) return fault
-  if (call.sentRequest !== null) indexImps(call.sentRequest)
-  return call
+  return fault ?? call
 }

@@ -10,6 +10,7 @@ import { DayReductions } from '../pricing/day-reductions.ts'
 import { ExposureSampler } from '../pricing/exposures.ts'
 import { createPricing } from '../pricing/pricing.ts'
 import { EngineStats, type ModeStats, type SupplierStats } from '../pricing/stats.ts'
+import { hasSeat } from '../protobuf/response.ts'
 import { rewriteInSlices as rewriteBody, unmodified } from '../rewrite/rewrite.ts'
 import { createFaultLog } from '../shared/fault-log.ts'
 import { rateOf } from '../shared/rates.ts'
@@ -118,12 +119,14 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
   }
 
   function rewriteInSlices(response: ResponseToRewrite): Iterator<Pause, RewrittenResponse> {
-    const { supplier, body, request, inactiveSeats, memory, seatsOnly = false } = response
+    const { supplier, body, format, requestFormat, request, inactiveSeats, memory } = response
     const target = bound.get(supplier)
     const { price, onBid } = target === undefined ? noHandlers : handlersOf(target)
     const slices = rewriteBody({
       body,
+      format,
       request,
+      requestFormat,
       opd: target?.integration.opd ?? null,
       inactiveSeats,
       rates: config.rates,
@@ -131,7 +134,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       price,
       onBid,
       memory,
-      seatsOnly,
+      seatsOnly: response.seatsOnly ?? false,
     })
     const next = (): IteratorResult<Pause, RewrittenResponse> => {
       let slice: IteratorResult<Pause, RewrittenResponse>
@@ -149,7 +152,8 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       if (slice.done && slice.value.reason !== null && target !== undefined) {
         const { reason } = slice.value
         target.stats.countUnmodified(reason)
-        if (reason === 'no_macro' && body.includes(priceKey)) target.stats.bidsWithoutMacro++
+        const mayHaveBid = format === 'protobuf' ? hasSeat(body) : body.includes(priceKey)
+        if (reason === 'no_macro' && mayHaveBid) target.stats.bidsWithoutMacro++
       }
       return slice
     }
@@ -163,7 +167,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     codec: () => pricingDeps.codec,
     settings: () => config,
   })
-  const outcomes = createOutcomes({ ...deps, stats, reductions, rate, fault })
+  const outcomes = createOutcomes({ ...deps, stats, rate, fault })
 
   function warnOfNoImp(ssp: string): void {
     if (warnedOfNoImp.has(ssp)) return

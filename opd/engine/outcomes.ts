@@ -1,6 +1,5 @@
 /** The outcomes of decisions: wins and losses are counted and logged, and train the model. */
 import type { DecisionSink, Learners, PricingLearner } from '../ports.ts'
-import type { DayReductions } from '../pricing/day-reductions.ts'
 import type { EngineStats } from '../pricing/stats.ts'
 import { armRules } from '../shared/arms.ts'
 import type { FaultPlace, ReportFault } from '../shared/fault-log.ts'
@@ -12,7 +11,6 @@ interface OutcomeDeps {
   /** Milliseconds since the epoch. */
   now: () => number
   stats: EngineStats
-  reductions: DayReductions
   /** Units of a currency per unit of the base currency; null: there is no rate. */
   rate: (currency: string) => number | null
   fault: ReportFault
@@ -21,7 +19,7 @@ interface OutcomeDeps {
 type Outcomes = Pick<Engine, 'recordWin' | 'learnWin' | 'learnLoss' | 'withdrawExposure'>
 
 export function createOutcomes(deps: OutcomeDeps): Outcomes {
-  const { learners, now, stats, reductions, rate, fault } = deps
+  const { learners, now, stats, rate, fault } = deps
 
   function guarded(place: FaultPlace, { supplier }: DecisionRecord, work: () => void): void {
     try {
@@ -37,10 +35,7 @@ export function createOutcomes(deps: OutcomeDeps): Outcomes {
     if (perBase === null || !armRules[arm].money) return
     const counters = stats.of(supplier).modes[mode]
     if (won) counters.won(arm)
-    if (money === null) return
-    counters.paid(arm, money.cleared / perBase, money.margin / perBase)
-    if (armRules[arm].priced && money.applied !== false)
-      reductions.add(supplier, now(), (Number(record.inBa) - Number(record.outBa)) / perBase)
+    if (money !== null) counters.paid(arm, money.cleared / perBase, money.margin / perBase)
   }
 
   /** Trains only if the model was exposed to the bid: the record then has features. */

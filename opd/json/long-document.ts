@@ -5,7 +5,7 @@
 
 import { DocumentIndex, type Windows } from './document-index.ts'
 import { Scanner } from './scanner.ts'
-import type { WorkMemory } from './work-memory.ts'
+import { ReadMemory, type WorkMemory } from './work-memory.ts'
 
 const index = new DocumentIndex()
 const waiting: (() => void)[] = []
@@ -13,11 +13,8 @@ let held = false
 
 /** Windows of 64 KiB that are indexed in one slice. */
 const windowsPerSlice = 4
-/** Members and elements that are read in one slice, and the bytes of objects that they may become. */
+/** Members and elements that are read in one slice. */
 const stepsPerSlice = 5000
-const sliceMemory = 512 * 1024
-/** Bytes of what is made of one member, and of an element with an object of its own. */
-const bytesPerStep = 48
 
 /** The right to use the long index. */
 export class LongTurn {
@@ -59,14 +56,13 @@ export class LongDocument {
   /** The scanner of the document, once it is indexed. */
   scan: Scanner | null = null
   private readonly body: Buffer
-  private readonly memory: WorkMemory
+  private readonly memory: ReadMemory
   private readonly windows: Windows
-  private reserved = 0
 
   /** The caller has the turn, until it has read the document. */
   constructor(body: Buffer, memory: WorkMemory) {
     this.body = body
-    this.memory = memory
+    this.memory = new ReadMemory(memory)
     this.windows = index.windows(body, (bytes) => memory.keep(bytes))
   }
 
@@ -84,11 +80,7 @@ export class LongDocument {
   /** Reads the elements of arrays that follow, after `read` was called with the scanner. */
   read(): 'more' | 'complete' | 'too_large' {
     const scan = this.scan!
-    const needed = (scan.steps + stepsPerSlice) * bytesPerStep + sliceMemory
-    while (this.reserved < needed) {
-      if (!this.memory.reserve(sliceMemory)) return 'too_large'
-      this.reserved += sliceMemory
-    }
+    if (!this.memory.reserveFor(scan.steps + stepsPerSlice)) return 'too_large'
     return scan.readLists(stepsPerSlice) ? 'complete' : 'more'
   }
 }

@@ -7,3 +7,27 @@ export interface WorkMemory {
 }
 
 export const unlimitedMemory: WorkMemory = { reserve: () => true, keep: () => true }
+
+/** Reserved at once. */
+const part = 512 * 1024
+/** Bytes of what is made of one member of a document, or in one step of a message. */
+const bytesPerStep = 48
+
+/** The memory of what is made of a document while it is read. */
+export class ReadMemory {
+  private reserved = 0
+  private readonly memory: WorkMemory
+
+  constructor(memory: WorkMemory) {
+    this.memory = memory
+  }
+
+  /** Reserves what is missing for so many steps from the start of the document on. False: there is no memory for them. */
+  reserveFor(steps: number): boolean {
+    while (this.reserved < steps * bytesPerStep + part) {
+      if (!this.memory.reserve(part)) return false
+      this.reserved += part
+    }
+    return true
+  }
+}

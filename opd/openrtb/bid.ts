@@ -12,6 +12,12 @@ export class BidTerms {
   /** At most `maxDomains`; `moreDomains`: there are others. */
   adomain: string[] | null = null
   moreDomains = false
+
+  addDomain(name: string): void {
+    if (this.adomain === null) this.adomain = [name]
+    else if (this.adomain.length < maxDomains) this.adomain.push(name)
+    else this.moreDomains = true
+  }
 }
 
 const maxDomains = 1000
@@ -27,7 +33,7 @@ export interface Bid extends BidTerms {
   readonly ambiguous: boolean
 }
 
-type LeafField = Exclude<keyof BidTerms, 'adomain' | 'moreDomains'>
+type LeafField = Exclude<keyof BidTerms, 'adomain' | 'moreDomains' | 'addDomain'>
 
 const leafField =
   (field: LeafField): Read<BidTerms> =>
@@ -37,10 +43,7 @@ const leafField =
 
 const readDomain: Read<BidTerms> = (scan, bid) => {
   const value = scan.leaf()
-  if (typeof value !== 'string') return
-  if (bid.adomain === null) bid.adomain = [value]
-  else if (bid.adomain.length < maxDomains) bid.adomain.push(value)
-  else bid.moreDomains = true
+  if (typeof value === 'string') bid.addDomain(value)
 }
 
 export const bidMembers: Readonly<Record<string, Read<BidTerms>>> = {

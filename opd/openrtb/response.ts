@@ -161,9 +161,9 @@ const bidKeys = new KeyTable<BidSpans>(
 )
 
 /** A bid takes 400 bytes of memory here, and 1.4 million bids fit into a response of 4 MiB. Real responses have at most 200. */
-const maxBids = 50_000
+export const maxBids = 50_000
 /** CONTRACT 3. */
-const maxSeats = 1000
+export const maxSeats = 1000
 
 const readBid: Read<SeatSpans> = (scan, seat) => {
   seat.hasBids = true

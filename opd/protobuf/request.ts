@@ -8,11 +8,11 @@ import {
   DurationFloors,
   type Floor,
   ImpFacts,
-  RequestFacts,
+  type RequestFacts,
   type Size,
 } from '../openrtb/facts.ts'
 import { maxRanges } from '../openrtb/readers.ts'
-import { FieldTable, field } from './wire.ts'
+import { FieldTable, field, MessageReader, objectSteps } from './wire.ts'
 
 /** A double as JSON would spell it: the shortest text that reads as the same double. Empty: not a finite number. */
 const shortest = (value: number) => (Number.isFinite(value) ? String(value) : '')
@@ -57,23 +57,53 @@ const durationRanges = field.message(rangeFields, newRange)
 const videoFields = new FieldTable<DurationFloors>({ 34: perSecond, 36: durationRanges })
 const audioFields = new FieldTable<DurationFloors>({ 30: perSecond, 31: durationRanges })
 
-const dealFields = new FieldTable<DealFacts>({
-  1: field.text((deal, value) => {
-    deal.id = value
-  }),
-  2: field.double((deal, value) => setFloor(deal.floor, value)),
-  3: field.text((deal, value) => {
-    deal.floor.currency = currencyName(value)
-  }),
-  6: field.int32((deal, value) => {
-    deal.at = value
-  }),
-  7: field.int32((deal, value) => {
-    deal.guaranteed = value === 1
-  }),
-  8: perSecond,
-  9: durationRanges,
-})
+/** Deals and imps are found by their ids, which are known when the whole message was read. */
+function indexDeal(deal: DealFacts): void {
+  if (deal.id === '') return
+  const { imp } = deal
+  imp.deals ??= new Map()
+  const duplicate = imp.deals.get(deal.id)
+  if (duplicate !== undefined) duplicate.ambiguous = true
+  else imp.deals.set(deal.id, deal)
+}
+
+class SentImp extends ImpFacts {
+  readonly request: RequestFacts
+
+  constructor(request: RequestFacts) {
+    super()
+    this.request = request
+  }
+}
+
+function indexImp(imp: SentImp): void {
+  if (imp.id === undefined) return
+  const { imps } = imp.request
+  const duplicate = imps.get(imp.id)
+  if (duplicate !== undefined) duplicate.ambiguous = true
+  else imps.set(imp.id, imp)
+}
+
+const dealFields = new FieldTable<DealFacts>(
+  {
+    1: field.text((deal, value) => {
+      deal.id = value
+    }),
+    2: field.double((deal, value) => setFloor(deal.floor, value)),
+    3: field.text((deal, value) => {
+      deal.floor.currency = currencyName(value)
+    }),
+    6: field.int32((deal, value) => {
+      deal.at = value
+    }),
+    7: field.int32((deal, value) => {
+      deal.guaranteed = value === 1
+    }),
+    8: perSecond,
+    9: durationRanges,
+  },
+  indexDeal,
+)
 
 const sizeFields = new FieldTable<Size>({
   1: field.int32((size, value) => {
@@ -98,53 +128,48 @@ const bannerFields = new FieldTable<Banner>({
   }),
 })
 
-/** Ids are known when the whole message is read, so lists keep what they read until the request ends. */
-class SentImp extends ImpFacts {
-  readonly sentDeals: DealFacts[] = []
-}
-class SentRequest extends RequestFacts {
-  readonly sentImps: SentImp[] = []
-}
-
-const pmpFields = new FieldTable<SentImp>({
-  2: field.message(dealFields, (imp) => {
+const pmpFields = new FieldTable<ImpFacts>({
+  2: field.message(dealFields, (imp, place) => {
     const deal = new DealFacts(imp)
-    imp.sentDeals.push(deal)
+    place.steps += objectSteps
     return deal
   }),
 })
 
 const none = new FieldTable<ImpFacts>({})
 
-const impFields = new FieldTable<SentImp>({
-  1: field.text((imp, value) => {
-    imp.id = value
-  }),
-  2: field.message(bannerFields, (imp) => {
-    imp.banner ??= { w: undefined, h: undefined, format: null }
-    return imp.banner
-  }),
-  3: field.message(videoFields, (imp) => {
-    imp.video ??= new DurationFloors()
-    return imp.video
-  }),
-  7: field.text((imp, value) => {
-    imp.placement = present(value)
-  }),
-  8: field.double((imp, value) => setFloor(imp.floor, value)),
-  9: field.text((imp, value) => {
-    imp.floor.currency = currencyName(value)
-  }),
-  11: field.message(pmpFields, (imp) => imp),
-  13: field.message(none, (imp) => {
-    imp.native = true
-    return imp
-  }),
-  15: field.message(audioFields, (imp) => {
-    imp.audio ??= new DurationFloors()
-    return imp.audio
-  }),
-})
+const impFields = new FieldTable<SentImp>(
+  {
+    1: field.text((imp, value) => {
+      imp.id = value
+    }),
+    2: field.message(bannerFields, (imp) => {
+      imp.banner ??= { w: undefined, h: undefined, format: null }
+      return imp.banner
+    }),
+    3: field.message(videoFields, (imp) => {
+      imp.video ??= new DurationFloors()
+      return imp.video
+    }),
+    7: field.text((imp, value) => {
+      imp.placement = present(value)
+    }),
+    8: field.double((imp, value) => setFloor(imp.floor, value)),
+    9: field.text((imp, value) => {
+      imp.floor.currency = currencyName(value)
+    }),
+    11: field.message(pmpFields, (imp) => imp),
+    13: field.message(none, (imp) => {
+      imp.native = true
+      return imp
+    }),
+    15: field.message(audioFields, (imp) => {
+      imp.audio ??= new DurationFloors()
+      return imp.audio
+    }),
+  },
+  indexImp,
+)
 
 const publisherFields = new FieldTable<RequestFacts>({
   1: field.text((facts, value) => {
@@ -181,17 +206,16 @@ const deviceFields = new FieldTable<RequestFacts>({
   }),
 })
 
-/** The members of a BidRequest that OPD reads. Call `indexImps` when the message ends. */
-export const requestFields = new FieldTable<SentRequest>({
+/** The members of a BidRequest that OPD reads. */
+export const requestFields = new FieldTable<RequestFacts>({
   1: field.text((facts, value) => {
     facts.id = value
   }),
-  2: field.message(impFields, (facts) => {
-    const imp = new SentImp()
+  2: field.message(impFields, (facts, place) => {
+    place.steps += objectSteps
     facts.impSent = true
     facts.impList = true
-    facts.sentImps.push(imp)
-    return imp
+    return new SentImp(facts)
   }),
   3: field.message(siteFields, (facts) => facts),
   4: field.message(appFields, (facts) => facts),
@@ -205,23 +229,22 @@ export const requestFields = new FieldTable<SentRequest>({
   22: field.message(doohFields, (facts) => facts),
 })
 
-export const newRequest = (): SentRequest => new SentRequest()
-export type { SentRequest }
+const tmaxField = new FieldTable<{ tmax: number }>({
+  8: field.int32((request, value) => {
+    request.tmax = value
+  }),
+})
 
-/** Makes imps and deals found by their ids, once the whole request was read. */
-export function indexImps(facts: SentRequest): RequestFacts {
-  for (const imp of facts.sentImps) {
-    for (const deal of imp.sentDeals) {
-      if (deal.id === '') continue
-      imp.deals ??= new Map()
-      const duplicate = imp.deals.get(deal.id)
-      if (duplicate !== undefined) duplicate.ambiguous = true
-      else imp.deals.set(deal.id, deal)
-    }
-    if (imp.id === undefined) continue
-    const duplicate = facts.imps.get(imp.id)
-    if (duplicate !== undefined) duplicate.ambiguous = true
-    else facts.imps.set(imp.id, imp)
-  }
-  return facts
+/** Fields of a request among which its `tmax` is searched: 10,000 take 0.3 ms. */
+const searchedFields = 10_000
+
+/**
+ * The `tmax` of a request in milliseconds. It is ignored if it is not positive.
+ *
+ * @param request - the request, or the first part of it
+ */
+export function findProtobufTmax(request: Buffer): number | undefined {
+  const found = { tmax: 0 }
+  MessageReader.of(request, tmaxField, found).read(searchedFields)
+  return found.tmax > 0 ? found.tmax : undefined
 }

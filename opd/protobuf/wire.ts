@@ -14,10 +14,16 @@ const wireFixed32 = 5
 const maxDepth = 100
 
 /**
- * Fields of one message and of those within it, known or not: 100,000 take 3 ms and some megabytes of objects. A message with
- * more is not read, whatever its length in bytes.
+ * Fields of one message and of those within it, known or not, that `readMessage` reads: 100,000 take 3 ms and some megabytes of
+ * objects.
  */
 const maxFields = 100_000
+
+/** What is added to `steps` for an object that is made for each of many messages. */
+export const objectSteps = 8
+
+/** Bytes of a text that is decoded as UTF-8. A longer one is taken as latin1, which is fast. Real ids have at most 200. */
+const longestText = 16 * 1024
 
 /** The bytes are no message: cut, a varint of more than ten bytes, a group, or nested deeper than `maxDepth`. */
 class MalformedMessage extends Error {
@@ -26,11 +32,9 @@ class MalformedMessage extends Error {
 /** Without a stack: a caller may send many of them. */
 const malformed = new MalformedMessage('not a Protocol Buffers message')
 delete malformed.stack
-const tooLarge = new MalformedMessage('more fields than are read')
-delete tooLarge.stack
 
 /** Reads the value of one field. `input` is at the value; it has the wire type that the reader was made for. */
-type ReadField<T> = (input: ProtobufInput, target: T) => void
+type ReadField<T> = (input: MessageReader, target: T) => void
 
 interface Field<T> {
   wireType: number
@@ -40,7 +44,7 @@ interface Field<T> {
 }
 
 /** A negative int32 has ten bytes: its low 32 bits are its value. */
-const int32 = (input: ProtobufInput): number => {
+const int32 = (input: MessageReader): number => {
   input.varint()
   return input.lowBits
 }
@@ -77,13 +81,16 @@ export const field = {
     packed: false,
     read: (input, target) => set(target, input.text()),
   }),
-  /** The place of a text, which is not decoded. `start` to `end`, without its length. */
-  span: <T>(set: (target: T, start: number, end: number) => void): Field<T> => ({
+  /** The place of a text, which is not decoded: `start` to `end`; its length is written from `lengthStart` to `start`. */
+  span: <T>(
+    set: (target: T, start: number, end: number, lengthStart: number) => void,
+  ): Field<T> => ({
     wireType: wireLengths,
     packed: false,
     read: (input, target) => {
+      const lengthStart = input.position
       const end = input.lengthEnd()
-      set(target, input.position, end)
+      set(target, input.position, end, lengthStart)
       input.position = end
     },
   }),
@@ -91,18 +98,43 @@ export const field = {
    * A message. `inside` returns the object that its fields are set on. It returns the same one each time for a field that is
    * not a list: messages that are sent twice are merged.
    */
-  message: <T, Inner>(table: FieldTable<Inner>, inside: (target: T) => Inner): Field<T> => ({
+  message: <T, Inner>(
+    table: FieldTable<Inner>,
+    inside: (target: T, place: MessagePlace) => Inner,
+  ): Field<T> => ({
     wireType: wireLengths,
     packed: false,
-    read: (input, target) => input.message(table, inside(target)),
+    read: (input, target) => {
+      const outerEnd = input.end
+      input.end = input.lengthEnd()
+      input.enter(table, inside(target, input), outerEnd)
+    },
   }),
+}
+
+/** Where a message is, when its fields are about to be read. */
+export interface MessagePlace {
+  /** Of its tag, and of its length after that. */
+  readonly tagStart: number
+  readonly lengthStart: number
+  /** Of its first field, and after its last one. */
+  readonly position: number
+  readonly end: number
+  /** Work that was done: a field counts as one, a long text as one for every 32 bytes. */
+  steps: number
 }
 
 /** The fields of a message that are read, by their numbers. */
 export class FieldTable<T> {
+  /** Called when a message was read whole. */
+  readonly ended: ((target: T) => void) | null
   private readonly fields: (Field<T> | undefined)[] = []
 
-  constructor(fields: Readonly<Record<number, Field<T>>>) {
+  constructor(
+    fields: Readonly<Record<number, Field<T>>>,
+    ended: ((target: T) => void) | null = null,
+  ) {
+    this.ended = ended
     for (const [number, value] of Object.entries(fields)) this.fields[Number(number)] = value
   }
 
@@ -111,20 +143,94 @@ export class FieldTable<T> {
   }
 }
 
-/** A position in bytes, and where the message at hand ends. */
-class ProtobufInput {
-  readonly bytes: Buffer
-  position: number
+/** The rest of an outer message, which is read after the inner one. */
+interface Outer {
+  table: FieldTable<unknown>
+  target: unknown
+  packed: Field<unknown> | null
+  end: number
+}
+
+/** A cursor in one message. Call `read` until it returns another value than `more`. */
+export class MessageReader implements MessagePlace {
+  position = 0
+  tagStart = 0
+  lengthStart = 0
   /** The low 32 bits of the last varint, with their sign. */
   lowBits = 0
-  private end: number
-  private depth = 0
-  private fieldsLeft = maxFields
+  steps = 0
+  /** Of the message at hand. */
+  end: number
+  private readonly bytes: Buffer
+  /** Of the message at hand: the fields that are read, and what they are set on. */
+  private table: FieldTable<unknown>
+  private target: unknown
+  /** The list of numbers at hand; null: a message. */
+  private packed: Field<unknown> | null = null
+  private readonly outer: Outer[] = []
 
-  constructor(bytes: Buffer) {
+  private constructor(bytes: Buffer, table: FieldTable<unknown>, target: unknown) {
     this.bytes = bytes
-    this.position = 0
+    this.table = table
+    this.target = target
     this.end = bytes.length
+  }
+
+  /** A reader that sets what it reads on `target`. */
+  static of<T>(bytes: Buffer, table: FieldTable<T>, target: T): MessageReader {
+    return new MessageReader(bytes, table as FieldTable<unknown>, target)
+  }
+
+  /** Reads fields for about so many steps. */
+  read(most: number): 'more' | 'complete' | 'malformed' {
+    const last = this.steps + most
+    try {
+      for (;;) {
+        while (this.position === this.end) {
+          if (this.packed === null) this.table.ended?.(this.target)
+          const outer = this.outer.pop()
+          if (outer === undefined) return 'complete'
+          this.table = outer.table
+          this.target = outer.target
+          this.packed = outer.packed
+          this.end = outer.end
+        }
+        if (this.steps >= last) return 'more'
+        this.steps++
+        if (this.packed === null) this.field()
+        else this.packed.read(this, this.target)
+      }
+    } catch (error) {
+      if (error === malformed) return 'malformed'
+      throw error
+    }
+  }
+
+  private field(): void {
+    this.tagStart = this.position
+    const tag = this.varint()
+    this.lengthStart = this.position
+    const wireType = tag & 7
+    const number = Math.floor(tag / 8)
+    if (number === 0 || tag > 0xffffffff) throw malformed
+    const known = this.table.find(number)
+    if (known === undefined) this.skip(wireType)
+    else if (known.wireType === wireType) known.read(this, this.target)
+    else if (known.packed && wireType === wireLengths) {
+      const outerEnd = this.end
+      this.end = this.lengthEnd()
+      this.enter(this.table, this.target, outerEnd)
+      this.packed = known
+    } else this.skip(wireType)
+  }
+
+  /** The fields up to `end` are those of `table`; those after it, up to `outerEnd`, are those of the message at hand. */
+  enter<T>(table: FieldTable<T>, target: T, outerEnd: number): void {
+    const { outer } = this
+    if (outer.length === maxDepth) throw malformed
+    outer.push({ table: this.table, target: this.target, packed: this.packed, end: outerEnd })
+    this.table = table as FieldTable<unknown>
+    this.target = target
   }
 
   /** Exact up to 2^53. */
@@ -166,46 +272,11 @@ class ProtobufInput {
   /** Bytes that are not UTF-8 become U+FFFD. */
   text(): string {
     const end = this.lengthEnd()
-    const text = this.bytes.toString('utf8', this.position, end)
+    const start = this.position
     this.position = end
-    return text
-  }
-
-  message<T>(table: FieldTable<T>, target: T): void {
-    const outer = this.end
-    const end = this.lengthEnd()
-    if (++this.depth > maxDepth) throw malformed
-    this.end = end
-    this.fields(table, target)
-    this.end = outer
-    this.depth--
-  }
-
-  /** Reads fields up to the end of the message at hand. */
-  fields<T>(table: FieldTable<T>, target: T): void {
-    while (this.position < this.end) {
-      if (this.fieldsLeft-- === 0) throw tooLarge
-      const tag = this.varint()
-      const wireType = tag & 7
-      const number = Math.floor(tag / 8)
-      if (number === 0 || tag > 0xffffffff) throw malformed
-      const known = table.find(number)
-      if (known === undefined) this.skip(wireType)
-      else if (known.wireType === wireType) known.read(this, target)
-      else if (known.packed && wireType === wireLengths) this.readPacked(known, target)
-      else this.skip(wireType)
-    }
-  }
-
-  private readPacked<T>(known: Field<T>, target: T): void {
-    const outer = this.end
-    const end = this.lengthEnd()
-    this.end = end
-    while (this.position < end) {
-      if (this.fieldsLeft-- === 0) throw tooLarge
-      known.read(this, target)
-    }
-    this.end = outer
+    if (end - start <= longestText) return this.bytes.toString('utf8', start, end)
+    this.steps += (end - start) >> 5
+    return this.bytes.toString('latin1', start, end)
   }
 
   private skip(wireType: number): void {
@@ -219,22 +290,17 @@ class ProtobufInput {
 }
 
 /**
- * Reads one message.
+ * Reads one message at once.
  *
- * @returns null, or why the message cannot be read. `target` may have some of its values then.
+ * @returns null, or why the message cannot be read: `too_large` has more than `maxFields`, whatever its length in bytes.
+ * `target` may have some of its values then.
  */
 export function readMessage<T>(
   bytes: Buffer,
   table: FieldTable<T>,
   target: T,
 ): 'malformed' | 'too_large' | null {
-  const input = new ProtobufInput(bytes)
-  try {
-    input.fields(table, target)
-    return null
-  } catch (error) {
-    if (error === malformed) return 'malformed'
-    if (error === tooLarge) return 'too_large'
-    throw error
-  }
+  const state = MessageReader.of(bytes, table, target).read(maxFields)
+  if (state === 'complete') return null
+  return state === 'more' ? 'too_large' : state
 }

@@ -8,9 +8,9 @@ import type { MacroFinder, MacroSpan } from '../openrtb/response.ts'
 import type { PricedBid } from '../shared/reasons.ts'
 import type { Splices } from './splice.ts'
 
-const prefix = '${SVC_OPD_'
+export const macroPrefix = '${SVC_OPD_'
 
-interface Macro {
+export interface Macro {
   /** Its name after the prefix, with the brace. */
   name: string
   value(bid: PricedBid): string
@@ -18,7 +18,7 @@ interface Macro {
 
 const context = 'CONTEXT}'
 /** To add a macro, add a row. */
-const macros: readonly Macro[] = [
+export const macros: readonly Macro[] = [
   { name: context, value: (bid) => bid.context },
   { name: 'IN_BID_PRICE}', value: (bid) => bid.inText },
   { name: 'OUT_BID_PRICE}', value: (bid) => bid.outText },
@@ -30,7 +30,7 @@ const parameter = 'svc_opd='
 
 /** The macros by their numbers as literals. */
 const macroOf: (Macro | null)[] = [null]
-for (const macro of macros) macroOf[literalNumber(prefix + macro.name)] = macro
+for (const macro of macros) macroOf[literalNumber(macroPrefix + macro.name)] = macro
 const contextNumber = macroOf.findIndex((macro) => macro?.name === context)
 
 /** Prefix of every escape of an ASCII character. */
@@ -45,14 +45,14 @@ const spelled = (text: string) =>
     return `(?:[${character}]|${escaped}(?<=(?<!\\\\)(?:\\\\\\\\)*${escaped}))`
   }).join('')
 
-const spelledContext = new RegExp(spelled(parameter + prefix + context), 'g')
+const spelledContext = new RegExp(spelled(parameter + macroPrefix + context), 'g')
 const spelledNames = macros.map(({ name }) => `(${spelled(name)})`).join('|')
-const spelledMacro = new RegExp(`${spelled(prefix)}(?:${spelledNames})`, 'g')
+const spelledMacro = new RegExp(`${spelled(macroPrefix)}(?:${spelledNames})`, 'g')
 
 /** Characters of a string with escapes that are searched at once: about 0.3 ms. */
 const searchLength = 64 * 1024
 /** Characters of the longest pattern, all of them escaped. */
-const longestSpelled = 6 * `${parameter}${prefix}OUT_BID_PRICE}`.length
+const longestSpelled = 6 * `${parameter}${macroPrefix}OUT_BID_PRICE}`.length
 
 interface Found {
   /** null: there is no match before `next`. */
@@ -147,7 +147,7 @@ export class Macros implements MacroFinder {
       if (n === last) return n - first
       const at = offsets[n]!
       const macro = macroOf[numbers[n]!]!
-      splices.add(at, at + prefix.length + macro.name.length, macro.value(bid))
+      splices.add(at, at + macroPrefix.length + macro.name.length, macro.value(bid))
     }
     return -1
   }

@@ -4,25 +4,20 @@
  */
 
 import type { Integration, OpdConfig } from '../config.ts'
-import { LongDocument, LongTurn } from '../json/long-document.ts'
-import { type Body, createScanner, type Scanner, shortDocument } from '../json/scanner.ts'
+import { LongTurn } from '../json/long-document.ts'
+import { type Body, shortDocument } from '../json/scanner.ts'
 import { unlimitedMemory, type WorkMemory } from '../json/work-memory.ts'
+import type { Bid } from '../openrtb/bid.ts'
 import { checkEligibility, type Rules } from '../openrtb/eligibility.ts'
 import type { RequestFacts } from '../openrtb/facts.ts'
-import { readRequest, readRequestFacts } from '../openrtb/request.ts'
-import {
-  type BidSpans,
-  type MacroSpan,
-  type ResponseSpans,
-  readBidResponse,
-  type SeatSpans,
-  type Span,
-} from '../openrtb/response.ts'
+import { readRequest } from '../openrtb/request.ts'
+import type { Span } from '../openrtb/response.ts'
 import type { Rates } from '../shared/rates.ts'
 import type { BidReason, PriceBid, PricedBid, ResponseReason } from '../shared/reasons.ts'
 import type { Pause, ResponseToRewrite, RewrittenResponse } from '../types.ts'
-import { Macros } from './macros.ts'
-import { removeSeats } from './seats.ts'
+import type { RequestDocument, ResponseDocument, SeatBids } from './document.ts'
+import { JsonResponse, LongJsonRequest } from './json.ts'
+import { ProtobufRequest, ProtobufResponse } from './protobuf.ts'
 import { type SplicedBody, Splices } from './splice.ts'
 
 interface RewriteInput extends Omit<ResponseToRewrite, 'supplier'> {
@@ -34,12 +29,6 @@ interface RewriteInput extends Omit<ResponseToRewrite, 'supplier'> {
   /** Counts a bid that is left unmodified. */
   onBid?: ((reason: BidReason) => void) | undefined
 }
-
-const marker = Buffer.from('SVC_OPD_CONTEXT')
-const unicodeEscape = Buffer.from('\\u00')
-
-/** Bytes that are searched for escapes at once: 2 ms if all are backslashes. */
-const searchLength = 256 * 1024
 
 /** Bytes that macros may add to a response. */
 const maxGrowth = 16 * 1024 * 1024
@@ -59,9 +48,6 @@ const bidsPerSlice = 50
 /** Bytes and replacements of a response that is made at once, as text. */
 const longestText = 512 * 1024
 const maxSplices = 4000
-/** Macros of one bid that are expanded in one slice. */
-const macrosPerSlice = 2000
-
 /**
  * Rewrites a response in slices, so that ten thousand bids do not block the event loop. Most responses take one slice. Call
  * `return` if it is not run to its end: the next long document waits for this one.
@@ -73,22 +59,12 @@ type Step = RewrittenResponse | Pause | null
 
 const finished = (value: RewrittenResponse) => ({ done: true, value }) as const
 
-/** A bid whose macros are being expanded. */
-interface Expansion {
-  priced: PricedBid
-  /** Its price and its strings with macros, in the order of the body. */
-  spans: (Span | MacroSpan)[]
-  /** The position in `spans`, and in the macros of that one. */
-  at: number
-  macro: number
-}
-
 /**
  * An iterator of its own, because a generator would take a third of a microsecond more for each response.
  *
- *   start ──▶ searchEscapes ──▶ bids                           a short response
- *   start ──▶ searchEscapes ──▶ enter ──▶ index ──▶ read ──▶ bids ──▶ copy       a long one: only one document at a time is long
- *             bids ──▶ enterForRequest ──▶ indexRequest ──▶ readLongRequest ──▶ bids       a long request
+ *   start ──▶ read ──▶ bids ──▶ copy       a long one
+ *
+ * The documents read JSON or Protocol Buffers: opd/rewrite/document.ts.
  */
 class Rewriting implements Iterator<Pause, RewrittenResponse> {
   private readonly input: RewriteInput
@@ -98,33 +74,33 @@ class Rewriting implements Iterator<Pause, RewrittenResponse> {
   /** Bytes of removed seats, in ascending order, and how many of them `splices` has. */
   private removals: readonly Span[] = []
   private removalsAdded = 0
-  private seats: readonly SeatSpans[] = []
+  private seats: readonly SeatBids[] = []
   private removed = 0
   private visited = 0
   /** The next bid: the index of its seat, and its index in that seat. */
   private seatAt = 0
   private bidAt = 0
+  private readonly document: ResponseDocument
   /** null: no bid is priced. */
-  private macros: Macros | null = null
   private rules: Rules | null = null
-  private response: ResponseSpans | null = null
-  /** The response as text, once it is read. */
-  private text = ''
-  private expansion: Expansion | null = null
-  /** The position in the body, or in a string, that is searched; 0: its start. */
-  private searchFrom = 0
+  /** The bid whose macros are being expanded. */
+  private priced: PricedBid | null = null
   /** The bid request, read for the first bid that needs it; null: it cannot be read. */
   private request: RequestFacts | null | undefined = undefined
-  /** The bid request is being decoded; `decoded` is its result. */
-  private isDecoding = false
-  private decoded: Body | null = null
-  /** Of a long document; null: there was none. */
-  private turn: LongTurn | null = null
-  private document: LongDocument | null = null
+  private requestDocument: RequestDocument | null = null
+  /** The bid request, once it is decoded; undefined: it is not. */
+  private decoded: Body | null | undefined = undefined
+  /** Of long documents in JSON, response and request. */
+  private readonly turn = new LongTurn()
   private output: SplicedBody | null = null
 
   constructor(input: RewriteInput) {
+    const { body, format } = input
     this.input = input
+    this.document =
+      format === 'protobuf'
+        ? new ProtobufResponse(body, this.memory)
+        : new JsonResponse(body, this.memory, this.turn)
   }
 
   next(): IteratorResult<Pause, RewrittenResponse> {
@@ -132,14 +108,14 @@ class Rewriting implements Iterator<Pause, RewrittenResponse> {
       const step = this.stage()
       if (step === null) continue
       if (step === undefined || step instanceof Promise) return { done: false, value: step }
-      this.turn?.leave()
+      this.turn.leave()
       return finished(step)
     }
   }
 
   /** Gives up: the result is not needed. */
   return(): IteratorResult<Pause, RewrittenResponse> {
-    this.turn?.leave()
+    this.turn.leave()
     return finished(unmodified(this.input.body, null))
   }
 
@@ -153,95 +129,41 @@ class Rewriting implements Iterator<Pause, RewrittenResponse> {
   }
 
   private start(): Step {
-    const { body, opd, seatsOnly } = this.input
-    if (!seatsOnly) this.reason = skipReason(opd)
-    if (!this.prices || body.includes(marker)) return this.open()
-    this.stage = this.searchEscapes
-    return null
-  }
-
-  /** Whether a response without the marker may contain the macro as escapes. Takes 0.2 us for 3 KB. */
-  private searchEscapes(): Step {
-    const { body } = this.input
-    const end = this.searchFrom + searchLength
-    const part = body.length <= searchLength ? body : body.subarray(this.searchFrom, end)
-    const isFound = part.includes(unicodeEscape)
-    if (!isFound && end < body.length) {
-      this.searchFrom = end - unicodeEscape.length
-      return undefined
+    const { body, opd, seatsOnly, inactiveSeats, rates, base } = this.input
+    if (!seatsOnly) this.reason ??= skipReason(opd)
+    if (this.prices) {
+      const mayHaveMacro = this.document.mayHaveMacro()
+      if (mayHaveMacro === 'more') return undefined
+      if (!mayHaveMacro) this.reason = 'no_macro'
     }
-    this.searchFrom = 0
-    if (!isFound) this.reason = 'no_macro'
-    return this.open()
-  }
-
-  private open(): Step {
-    const { body, inactiveSeats } = this.input
-    if (!this.prices && inactiveSeats.size === 0) return unmodified(body, this.reason)
-    if (body.length > shortDocument) return this.takeTurn(this.enter)
-    const scan = createScanner(body)
-    if (scan === null) return this.unread('malformed')
-    return this.readHead(scan) ?? this.responseRead(scan)
-  }
-
-  /** The stage after the turn was taken. */
-  private takeTurn(next: () => Step): Step {
-    this.turn ??= new LongTurn()
-    this.stage = next
-    return this.turn.enter()
-  }
-
-  // --- a long response ---
-
-  private enter(): Step {
-    this.document = new LongDocument(this.input.body, this.memory)
-    this.stage = this.index
-    return null
-  }
-
-  private index(): Step {
-    const state = this.document!.index()
-    if (state === 'more') return undefined
-    if (state !== 'complete') return this.unread(state)
+    if (this.prices) this.rules = { opd: opd as OpdConfig, rates, base }
+    else if (inactiveSeats.size === 0) return unmodified(body, this.reason)
     this.stage = this.read
-    return this.readHead(this.document!.scan!)
-  }
-
-  private read(): Step {
-    const document = this.document!
-    const state = this.response!.tooLarge ? 'too_large' : document.read()
-    if (state === 'more') return undefined
-    if (state === 'too_large') return this.unread(state)
-    return this.responseRead(document.scan!)
+    return null
   }
 
   // --- the response ---
 
-  private readHead(scan: Scanner): Step {
-    const { opd, rates, base } = this.input
-    if (this.prices) {
-      this.macros = new Macros(scan)
-      this.rules = { opd: opd as OpdConfig, rates, base }
-    }
-    this.response = readBidResponse(scan, this.macros)
-    return null
+  private read(): Step {
+    const state = this.document.read(this.prices)
+    if (state === 'more') return undefined
+    if (state instanceof Promise) return state
+    return state === 'complete' ? this.responseRead() : this.unread(state)
   }
 
   /** All of it is read: removes seats. */
-  private responseRead(scan: Scanner): Step {
-    const response = this.response!
+  private responseRead(): Step {
+    const { document } = this
     const { inactiveSeats } = this.input
-    if (response.tooLarge) return this.unread('too_large')
-    if (this.prices && !response.hasSeatbid) this.reason = 'no_seatbid'
-    this.seats = response.seats
+    if (this.prices && !document.hasSeats) this.reason = 'no_seatbid'
+    this.seats = document.seats
     if (inactiveSeats.size > 0) {
-      const removal = removeSeats(response, inactiveSeats)
+      const removal = document.removeSeats(inactiveSeats)
       if (removal === null) return this.unread('malformed')
       this.seats = removal.kept
       this.removed = removal.removed
       this.removals = removal.ranges
     }
-    this.text = scan.text
     this.stage = this.bids
     return null
   }
@@ -254,66 +176,57 @@ class Rewriting implements Iterator<Pause, RewrittenResponse> {
 
   // --- the bid request ---
 
-  /** Reads the bid request. A promise if it is still being decoded: the call after that reads it. */
+  /** Reads the bid request. Null: it is read, or cannot be; else the call after that reads on. */
   private readRequest(): Step {
-    const request = this.isDecoding ? this.decoded : this.input.request()
-    if (request instanceof Promise) {
-      this.isDecoding = true
-      return request.then((decoded) => {
-        this.decoded = decoded
-      })
-    }
-    if (request === null) this.request = null
-    else if (request.length <= shortDocument) this.request = readRequest(request)
-    else {
+    if (this.decoded === undefined) {
+      const request = this.input.request()
+      if (request instanceof Promise)
+        return request.then((decoded) => {
+          this.decoded = decoded
+        })
       this.decoded = request
-      return this.takeTurn(this.enterForRequest)
     }
-    return null
-  }
-
-  private enterForRequest(): Step {
-    const body = this.decoded!
-    const bytes = typeof body === 'string' ? Buffer.from(body, 'latin1') : body
-    this.document = new LongDocument(bytes, this.memory)
-    this.stage = this.indexRequest
-    return null
-  }
-
-  private indexRequest(): Step {
-    const document = this.document!
-    const state = document.index()
+    if (this.requestDocument === null && !this.openRequest(this.decoded)) return null
+    const document = this.requestDocument!
+    const state = document.read()
     if (state === 'more') return undefined
-    this.request = state === 'complete' ? readRequestFacts(document.scan!) : null
-    this.stage = this.request === null ? this.bids : this.readLongRequest
+    if (state instanceof Promise) return state
+    this.request = state === 'complete' ? document.facts : null
     return null
   }
 
-  private readLongRequest(): Step {
-    const state = this.document!.read()
-    if (state === 'more') return undefined
-    if (state === 'too_large') this.request = null
-    this.stage = this.bids
-    return null
+  /** False: nothing of it remains to be read. */
+  private openRequest(body: Body | null): boolean {
+    const isJson = this.input.requestFormat !== 'protobuf'
+    if (body === null) this.request = null
+    else if (isJson && body.length <= shortDocument) this.request = readRequest(body)
+    else {
+      const bytes = typeof body === 'string' ? Buffer.from(body, 'latin1') : body
+      this.requestDocument = isJson
+        ? new LongJsonRequest(bytes, this.memory, this.turn)
+        : new ProtobufRequest(bytes, this.memory)
+      return true
+    }
+    return false
   }
 
   // --- the bids ---
 
   private bids(): Step {
-    const { seats, splices } = this
+    const { seats, splices, document } = this
     for (; this.seatAt < seats.length; this.seatAt++, this.bidAt = 0) {
-      const { bids } = seats[this.seatAt]!
+      const seat = seats[this.seatAt]!
+      const { bids } = seat
       while (this.bidAt < bids.length) {
         const bid = bids[this.bidAt]!
-        if (bid.unsearched !== null && !this.search(bid, bid.unsearched)) return undefined
-        if (bid.hasMacro && this.request === undefined) {
-          const step = this.readRequest()
-          if (step !== null || this.request === undefined) return step
-        }
-        if (this.expansion === null) this.rewrite(bid)
-        if (this.expansion !== null && !this.expand(bid, this.expansion)) {
-          if (splices.growth > maxGrowth) return this.unread('too_large')
-          return undefined
+        if (this.rules !== null) {
+          const step = this.priced === null ? this.price(bid, seat, this.rules) : null
+          if (step !== null) return step
+          if (this.priced !== null && !document.expand(bid, this.priced, splices)) {
+            if (splices.growth > maxGrowth) return this.unread('too_large')
+            return undefined
+          }
+          this.priced = null
         }
         this.bidAt++
         if (++this.visited % bidsPerSlice !== 0) continue
@@ -321,20 +234,9 @@ class Rewriting implements Iterator<Pause, RewrittenResponse> {
         return undefined
       }
     }
+    document.finish(splices)
     this.removeUpTo(Number.POSITIVE_INFINITY)
     return this.result()
-  }
-
-  /** Searches a part of the strings of a bid that were not searched. True: it is known whether the bid has the macro. */
-  private search(bid: BidSpans, unsearched: MacroSpan[]): boolean {
-    const [span] = unsearched as [MacroSpan]
-    const found = this.macros!.searchContext(span, Math.max(this.searchFrom, span.start + 1))
-    this.searchFrom = typeof found === 'number' ? found : 0
-    if (found === true) bid.hasMacro = true
-    if (found === false) unsearched.shift()
-    const isKnown = bid.hasMacro || unsearched.length === 0
-    if (isKnown) bid.unsearched = null
-    return isKnown
   }
 
   /** Adds the removals that begin before a position. */
@@ -347,35 +249,25 @@ class Rewriting implements Iterator<Pause, RewrittenResponse> {
     }
   }
 
-  /** Check eligibility ▸ price. */
-  private rewrite(bid: BidSpans): void {
-    const { macros, rules } = this
+  /** Macro ▸ eligibility ▸ price. Null: the bid is priced, or left unmodified; else the call after that goes on. */
+  private price(bid: Bid, seat: SeatBids, rules: Rules): Step {
     const { price, onBid } = this.input
-    if (macros === null || rules === null || price === null) return
-    if (!bid.hasMacro) return onBid?.('no_macro')
-    const eligibility = checkEligibility(bid, this.request ?? null, rules)
-    if ('reason' in eligibility) return onBid?.(eligibility.reason)
-    this.removeUpTo(bid.seat.start)
-    this.expansion = { priced: price(eligibility.bid), spans: spansOf(bid), at: 0, macro: 0 }
-  }
-
-  /** Splices. False: the bid has more macros than fit in a slice. */
-  private expand(bid: BidSpans, expansion: Expansion): boolean {
-    const { macros, splices } = this
-    const { priced, spans } = expansion
-    for (; expansion.at < spans.length; expansion.at++) {
-      const span = spans[expansion.at]!
-      if (span === bid.price) {
-        if (priced.priceText !== null) splices.add(span.start, span.end, priced.priceText)
-        continue
-      }
-      const { macro } = expansion
-      const next = macros!.expand(span as MacroSpan, priced, splices, macro, macrosPerSlice)
-      expansion.macro = Math.max(next, 0)
-      if (next >= 0) return false
+    const hasMacro = this.document.hasMacro(bid)
+    if (hasMacro === 'more') return undefined
+    if (hasMacro && this.request === undefined) {
+      const step = this.readRequest()
+      if (this.request === undefined) return step
     }
-    this.expansion = null
-    return true
+    if (price === null) return null
+    const eligibility = hasMacro
+      ? checkEligibility(bid, this.request ?? null, rules)
+      : ({ reason: 'no_macro' } as const)
+    if ('reason' in eligibility) onBid?.(eligibility.reason)
+    else {
+      this.removeUpTo(seat.start)
+      this.priced = price(eligibility.bid)
+    }
+    return null
   }
 
   // --- the result ---
@@ -390,7 +282,7 @@ class Rewriting implements Iterator<Pause, RewrittenResponse> {
     const length = body.length + splices.growth
     if (body.length > shortDocument && !this.memory.reserve(length)) return this.unread('too_large')
     if (length <= longestText && splices.count <= maxSplices)
-      return new ChangedResponse(splices.applyTo(this.text), reason, removed, visited)
+      return new ChangedResponse(splices.applyTo(this.document.text), reason, removed, visited)
     this.output = splices.slicesOf(body)
     this.stage = this.copy
     return null
@@ -402,24 +294,6 @@ class Rewriting implements Iterator<Pause, RewrittenResponse> {
     const reason = removed > 0 ? null : this.reason
     return { body: output!.bytes, reason, removed, left: visited, unreadable: false }
   }
-}
-
-/** The price and the strings with macros of a bid, in the order of the body. */
-function spansOf({ price, adm, nurl, burl, lurl }: BidSpans): Span[] {
-  const spans: Span[] = []
-  insert(spans, price)
-  insert(spans, nurl)
-  insert(spans, burl)
-  insert(spans, lurl)
-  insert(spans, adm)
-  return spans
-}
-
-function insert(spans: Span[], span: Span | null): void {
-  if (span === null) return
-  let at = spans.length
-  for (; at > 0 && spans[at - 1]!.start > span.start; at--) spans[at] = spans[at - 1]!
-  spans[at] = span
 }
 
 /** A response that was changed: text, and bytes if the caller needs them. */

@@ -12,8 +12,11 @@ export class Splices {
     return this.starts.length
   }
 
-  /** Replaces the bytes from `start` up to, but not including, `end`. `text` is ASCII. Throws if the range is before the last one. */
-  add(start: number, end: number, text: string): void {
+  /**
+   * Replaces the bytes from `start` up to, but not including, `end`. `text` is latin1: a character is a byte. Throws if the range
+   * is before the last one. Returns its number, for `replaceText`.
+   */
+  add(start: number, end: number, text: string): number {
     const { starts, ends, texts } = this
     if (starts.length > 0 && start < ends[ends.length - 1]!)
       throw new RangeError('replacements are not in order')
@@ -21,6 +24,14 @@ export class Splices {
     ends.push(end)
     texts.push(text)
     this.growth += text.length - (end - start)
+    return texts.length - 1
+  }
+
+  /** Another text for a range that was added, such as a length that depends on later replacements. */
+  replaceText(number: number, text: string): void {
+    const { texts } = this
+    this.growth += text.length - texts[number]!.length
+    texts[number] = text
   }
 
   /** The body, given as latin1 text, with its replacements. */

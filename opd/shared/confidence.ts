@@ -28,6 +28,7 @@ interface SpendTotals extends Counts {
   spend: number
   spendSquares: number
 }
+export type KeptTotals = ArmTotals & SpendTotals
 
 /** Probability that the interval does not contain the value at some time. */
 const alpha = 0.05

@@ -1,8 +1,13 @@
 /** The time by which a bid request has its response: the route's timeout, or `tmax - tmaxMargin` if that is less (CONTRACT 3). */
 import { findTmax } from '../../opd/openrtb/tmax.ts'
+import { findProtobufTmax } from '../../opd/protobuf/request.ts'
+import type { OpenRtbFormat } from '../../opd/types.ts'
 import type { Supplier } from '../supplier.ts'
-import type { Body } from '../types.ts'
+import { type Body, bytesOf } from '../types.ts'
 import { DeadlineWheel, WheelEntry } from './deadline-wheel.ts'
+
+const tmaxOf = (request: Body, format: OpenRtbFormat): number | undefined =>
+  format === 'json' ? findTmax(request) : findProtobufTmax(bytesOf(request))
 
 const wheel = new DeadlineWheel()
 
@@ -36,10 +41,10 @@ export class Deadline extends WheelEntry {
   }
 
   /** The request is complete. `request`: the part of its body that may contain `tmax`; null: it is not readable. */
-  start(request: Body | null): void {
+  start(request: Body | null, format: OpenRtbFormat): void {
     this.awaitsBody = false
     const { timeout, tmaxMargin } = this.route
-    const tmax = request === null ? undefined : findTmax(request)
+    const tmax = request === null ? undefined : tmaxOf(request, format)
     const allowed = tmax === undefined ? timeout : Math.max(1, Math.min(timeout, tmax - tmaxMargin))
     // Most requests have a tmax a little shorter than `timeout`. A very short one says nothing about the endpoint.
     this.countsAsFailure = allowed * 2 >= timeout

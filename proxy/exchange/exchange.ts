@@ -132,11 +132,12 @@ export class Exchange implements Candidate, ResponseSink {
   /** The request's body is complete: `tmax` sets the deadline, and the supplier's gate sends, queues or refuses the request. */
   bodyReceived(): void {
     if (this.stage === 'done') return
-    const withTmax = this.request.complete(this.inbound, this.context.decoder)
+    const { request, supplier, context } = this
+    const withTmax = request.complete(this.inbound, supplier.route.openrtb, context.decoder)
     if (withTmax === 'overload') return this.noBid('overload')
-    this.deadline.start(withTmax)
+    this.deadline.start(withTmax, request.format)
     // If the limit permits, the gate calls `send` at once.
-    const entered = this.supplier.gate.enter(this, performance.now())
+    const entered = supplier.gate.enter(this, performance.now())
     if (entered === 'queued') this.gateState = 'queued'
     else if (entered === 'refused') this.refuse()
   }
@@ -281,7 +282,8 @@ export class Exchange implements Candidate, ResponseSink {
     const { decoder } = this.context
     const isDone = () => this.stage === 'done'
     const request = () => this.request.whole(decoder, isDone, () => this.noBid('overload'))
-    const response = { supplier, head, body, shared, buffer, request, isDone }
+    const { format: requestFormat } = this.request
+    const response = { supplier, head, body, shared, buffer, request, requestFormat, isDone }
     const result = processResponse(response, this.context)
     if (result instanceof Promise) void result.then((late) => this.finish(late))
     else this.result = result

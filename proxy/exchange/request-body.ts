@@ -1,6 +1,8 @@
 /** The body of one bid request: as received, for the supplier, and decoded, for OPD. */
+import type { OpenRtbFormat } from '../../opd/types.ts'
 import { type Body, bytesOf, type Inbound } from '../types.ts'
 import type { BodyBuffer } from './body-buffer.ts'
+import { requestFormat } from './content-type.ts'
 import { requestEncoding } from './encoding.ts'
 import type { RequestDecoder } from './request-decoder.ts'
 
@@ -9,6 +11,7 @@ export class RequestBody {
   wire: Body = ''
   /** null: not readable; undefined: most of it is not decoded yet. */
   decoded: Body | null | undefined = null
+  format: OpenRtbFormat = 'json'
   /** Has the chunks until `complete`, and counts the bytes of both forms. */
   private readonly buffer: BodyBuffer
 
@@ -30,10 +33,16 @@ export class RequestBody {
 
   /**
    * All of it has arrived. Returns the decoded part that may contain `tmax`; null: the request is not readable. A gzip body may
-   * decode to a thousand times its length: only its beginning is decoded before it is sent.
+   * decode to a thousand times its length: only its beginning is decoded before it is sent. `openrtb`: the format that is
+   * configured for the supplier.
    */
-  complete({ head }: Inbound, decoder: RequestDecoder): Body | null | 'overload' {
+  complete(
+    { head }: Inbound,
+    openrtb: OpenRtbFormat,
+    decoder: RequestDecoder,
+  ): Body | null | 'overload' {
     if (this.wire === '') this.wire = this.buffer.whole()
+    this.format = requestFormat(head, openrtb)
     const encoding = requestEncoding(head)
     if (encoding !== 'gzip') {
       this.decoded = encoding === null ? null : this.wire

@@ -2,12 +2,19 @@
 
 import { shortDocument } from '../../opd/json/scanner.ts'
 import type { HeadReason } from '../../opd/shared/reasons.ts'
-import type { Engine, Pause, RequestSource, RewrittenResponse } from '../../opd/types.ts'
+import type {
+  Engine,
+  OpenRtbFormat,
+  Pause,
+  RequestSource,
+  RewrittenResponse,
+} from '../../opd/types.ts'
 import type { Admission } from '../admission/overload.ts'
 import type { Supplier } from '../supplier.ts'
 import type { ResponseHead } from '../types.ts'
 import { header } from '../wire/headers.ts'
 import type { BodyBuffer } from './body-buffer.ts'
+import { responseFormat } from './content-type.ts'
 import {
   type Decoded,
   type DecodedBody,
@@ -32,6 +39,7 @@ interface BufferedResponse {
   buffer: BodyBuffer
   /** The decoded bid request; null: it is not readable. */
   request: RequestSource
+  requestFormat: OpenRtbFormat
   /** The exchange has ended without this response: processing stops, and its result is ignored. */
   isDone(): boolean
 }
@@ -45,31 +53,12 @@ export interface ProcessingContext extends Pick<Admission, 'budget'> {
   gzip: KeptGzip | null
 }
 
-const json = /^((application|text)\/json|[^\s/]+\/[^\s/]+\+json)?$/i
-const charset = /;\s*charset\s*=\s*["']?([^"';\s]*)/i
-/** None, or any spelling of UTF-8. */
-const utf8 = /^(utf[-_]?8)?$/i
 const noTransform = /(^|[\s,])no-transform($|[\s,;])/i
 
-/** The reasons of recent content types; a supplier uses one or two. Bounded. */
-const typeReasons = new Map<string, HeadReason | null>()
-
-function typeReason(contentType: string): HeadReason | null {
-  let reason = typeReasons.get(contentType)
-  if (reason === undefined) {
-    const [type] = contentType.split(';', 1)
-    if (!json.test(type!.trim())) reason = 'content_type'
-    else reason = utf8.test(charset.exec(contentType)?.[1] ?? '') ? null : 'charset'
-    if (typeReasons.size < 256 && contentType.length < 128) typeReasons.set(contentType, reason)
-  }
-  return reason
-}
-
 /** Why OPD may not read a 200 response with these headers (CONTRACT 4.7); null: it may. */
-function ineligibleReason(headers: readonly string[]): HeadReason | null {
-  const contentType = header(headers, 'content-type')
-  const reason = contentType === undefined ? null : typeReason(contentType)
-  if (reason !== null) return reason
+function ineligibleReason(headers: readonly string[], openrtb: OpenRtbFormat): HeadReason | null {
+  const format = responseFormat(headers, openrtb)
+  if (format !== 'json' && format !== 'protobuf') return format
   const cacheControl = header(headers, 'cache-control')
   return cacheControl !== undefined && noTransform.test(cacheControl) ? 'no_transform' : null
 }
@@ -81,7 +70,7 @@ export function needsProcessing(
   engine: Engine,
 ): boolean {
   if (status < 200 || status >= 300 || status === 204) return false
-  const reason = status === 200 ? ineligibleReason(fields) : null
+  const reason = status === 200 ? ineligibleReason(fields, supplier.route.openrtb) : null
   const reads = engine.readsResponses(supplier.id)
   if (reason !== null && reads) engine.countUnmodified(supplier.id, reason)
   // Bids of inactive seats are removed from any successful response, whatever its status and type.
@@ -188,18 +177,21 @@ function rewriteShort(
 }
 
 function startRewrite(
-  { supplier, head, request }: BufferedResponse,
+  { supplier, head, request, requestFormat }: BufferedResponse,
   { engine }: ProcessingContext,
   { body }: DecodedBody,
   memory: ResponseMemory,
 ): Iterator<Pause, RewrittenResponse> {
+  const { openrtb } = supplier.route
   return engine.rewriteInSlices({
     supplier: supplier.id,
     body,
+    format: responseFormat(head.fields, openrtb) === 'protobuf' ? 'protobuf' : 'json',
     request,
+    requestFormat,
     inactiveSeats: supplier.inactiveSeats,
     memory,
-    seatsOnly: head.status !== 200 || ineligibleReason(head.fields) !== null,
+    seatsOnly: head.status !== 200 || ineligibleReason(head.fields, openrtb) !== null,
   })
 }
 

@@ -43,6 +43,7 @@ const noHead: RequestHead = {
   length: 0,
   lengthAt: 0,
   encoding: null,
+  contentType: undefined,
   forwarded: null,
 }
 const timedOut = closingResponse('408 Request Timeout')

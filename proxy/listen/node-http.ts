@@ -100,7 +100,13 @@ export function inboundOf(
   isLast: (response: ServerResponse) => boolean,
 ): Inbound {
   return {
-    head: { fields: request.rawHeaders, query, encoding: undefined, forwarded: null },
+    head: {
+      fields: request.rawHeaders,
+      query,
+      encoding: undefined,
+      contentType: undefined,
+      forwarded: null,
+    },
     remote: plainAddress(request.socket.remoteAddress ?? ''),
     secure: isTls(request.socket),
     identity: identityOfCaller(request.socket),

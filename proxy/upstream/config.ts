@@ -290,7 +290,9 @@ export const upstreamShape = {
     .describe('When an endpoint that fails gets no requests, and for how long.'),
   healthCheck: healthCheckSchema
     .optional()
-    .describe('Requests that find out whether an endpoint works. Without the block there are none.'),
+    .describe(
+      'Requests that find out whether an endpoint works. Without the block there are none.',
+    ),
 }
 
 export const defaultOutliers = outliersSchema.parse({})

@@ -39,6 +39,7 @@ export function readRequestHead(text: string): RequestHead | null {
     length,
     lengthAt,
     encoding: undefined,
+    contentType: undefined,
     forwarded: null,
   }
 }

@@ -94,7 +94,8 @@ const hourSums = (postgres: boolean) => `
     over_count bigint not null, lowered bigint not null, unapplied bigint not null,
     cleared ${money(postgres)} not null,
     out_ba ${money(postgres)} not null, margin ${money(postgres)} not null,
-    margins double precision not null, squares double precision not null`
+    margins double precision not null, squares double precision not null,
+    spends double precision not null, spend_squares double precision not null`
 
 /** Hourly sums of decisions and of the ledger, of all seats and of each seat, and the progress of the roll-up. */
 const sums = (postgres: boolean) => [
@@ -126,17 +127,14 @@ const sums = (postgres: boolean) => [
   'insert into rolled (one, until, sealed, lease) values (1, 0, 0, 0)',
   // Hours to be summed again: rows of the ledger change if a win is voided or attributed late.
   'create table stale_hours (hour bigint primary key, changes bigint not null)',
-  // Bids and wins of the arms that are compared, by day: kept wins and spend survive a restart.
-  `create table arm_sums (
-    day bigint not null, supplier text not null, mode text not null, arm text not null,
-    bids bigint not null, wins bigint not null, "in" double precision not null,
-    cleared double precision not null, margin double precision not null,
-    margin_squares double precision not null, spend double precision not null,
-    spend_squares double precision not null,
-    constraint arm_sums_key primary key (day, supplier, mode, arm))`,
-  `create table taken_off (
-    day integer not null, supplier text not null, amount double precision not null,
-    constraint taken_off_key primary key (day, supplier))`,
+  // Bids and wins of the arms that are compared, by day: kept wins, kept spend, uplift, and the caps of a day.
+  `create table arm_days (
+    day bigint not null, supplier text not null, event text not null, mode text not null,
+    arm text not null, currency text not null, bids bigint not null, n bigint not null,
+    priced bigint not null, margins double precision not null, squares double precision not null,
+    spends double precision not null, spend_squares double precision not null,
+    reduced double precision not null,
+    constraint arm_days_key primary key (day, supplier, event, mode, arm, currency))`,
 ]
 
 const models = (postgres: boolean) => [

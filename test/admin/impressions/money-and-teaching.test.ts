@@ -171,6 +171,7 @@ t.test('received is the sum of what became of notices, and the metrics say so', 
   opdMetrics(registry, {
     stats: engine.stats,
     counters,
+    kept: () => [],
     invalid: () => [{ ssp: 'acme', invalid: false }],
     bidLog: createBidLog({ ttl: hour, now: () => 0 }),
     model: () => ({ version: 7, ageSeconds: 60 }),

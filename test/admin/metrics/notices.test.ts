@@ -85,6 +85,7 @@ t.test('each series is there once, and what never happened has none', async (t) 
   opdMetrics(registry, {
     stats,
     counters: new ImpressionCounters(),
+    kept: () => [],
     invalid: () => [{ ssp: 'a', invalid: true }],
     bidLog: { stats: { entries: 0, bytes: 0, evicted: 0, expired: 0 } },
     model: () => ({ version: 1, ageSeconds: 0 }),
@@ -100,6 +101,7 @@ t.test('each series is there once, and what never happened has none', async (t) 
 })
 
 const idle = {
+  kept: () => [],
   invalid: () => [],
   bidLog: { stats: { entries: 0, bytes: 0, evicted: 0, expired: 0 } },
   model: () => ({ version: 1, ageSeconds: 0 }),

@@ -1,6 +1,7 @@
 /** `opd.caps`: what OPD takes off one bid, and off the bids that win in one day (CONTRACT 2). */
 import t from 'tap'
 import type { OpdConfig } from '../../../opd/config.ts'
+import { dayOf } from '../../../opd/pricing/day-reductions.ts'
 import { type AskedBid, auction, hour, testEngine } from '../../support/engine.ts'
 import { integration } from '../../support/opd-doubles.ts'
 
@@ -33,8 +34,10 @@ t.test('at the cap of a day bids keep their price, until the next day in UTC', a
     return { id, ...auction(engine, { id, price: '100', ...asked }) }
   }
   const record = ({ id, svcOpd }: ReturnType<typeof bid>) => engine.explain(svcOpd, id).record!
-  const win = (of: ReturnType<typeof bid>) =>
-    engine.recordWin(record(of), true, { cleared: of.price, margin: 100 - of.price })
+  const win = ({ price }: ReturnType<typeof bid>) =>
+    engine.reductions.count({
+      ...{ day: dayOf(clock.now), supplier: 'acme', amount: (100 - price) / 1000 },
+    })
 
   const early = Array.from({ length: 20 }, () => bid())
   t.ok(
@@ -44,8 +47,6 @@ t.test('at the cap of a day bids keep their price, until the next day in UTC', a
   win(early[0]!)
   win(early[1]!)
   t.equal(bid().price, 90, 'two hundredths')
-  engine.recordWin(record(early[3]!), true, null)
-  t.equal(bid().price, 90, 'the event that is not money')
   win(early[2]!)
   const exposed = learner.exposed.length
   const capped = bid()
@@ -67,10 +68,8 @@ t.test('at the cap of a day bids keep their price, until the next day in UTC', a
 t.test(
   'a reload keeps what was taken off, and what is put on the cap later counts too',
   async (t) => {
-    const { engine } = priced({ perBid: null, perDay: null })
-    const first = auction(engine, { id: 'first', price: '100' })
-    const { record } = engine.explain(first.svcOpd, 'first')
-    engine.recordWin(record!, true, { cleared: 90, margin: 10 })
+    const { engine, clock } = priced({ perBid: null, perDay: null })
+    engine.reductions.count({ day: dayOf(clock.now), supplier: 'acme', amount: 0.01 })
     engine.setIntegration(integration('acme', { caps: { perBid: null, perDay: 0.01 } }))
     t.equal(auction(engine, { id: 'second', price: '100' }).price, 100)
   },

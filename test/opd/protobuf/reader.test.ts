@@ -66,10 +66,10 @@ const request = record({
   ),
 })
 
-/** The facts alone, in one order, without the lists that a reader keeps for itself. */
+/** The facts alone, in one order, without the references between them. */
 function plainFacts(facts: RequestFacts | null): unknown {
   if (facts === null) return null
-  const seen = new Set(['sentImps', 'sentDeals', 'imp', 'floors'])
+  const seen = new Set(['request', 'imp', 'floors'])
   return JSON.parse(
     JSON.stringify({ ...facts, imps: [...facts.imps] }, (key, value) => {
       if (seen.has(key)) return undefined

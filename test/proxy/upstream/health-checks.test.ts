@@ -33,39 +33,45 @@ const send = async (proxy: TestProxy, count: number) => {
 }
 
 for (const lane of ['fast', 'general'] as const) {
-  t.test(`${lane} lane: an endpoint that fails its checks gets no bids until it passes`, async (t) => {
-    const [one, two] = [await checked(t), await checked(t)]
-    const proxy = await startProxy(
-      {
-        acme: {
-          endpoints: [one.url, two.url],
-          headers: { secretFrom: { 'x-key': 's3cret' } },
-          healthCheck: { path: '/health?deep=1', ...fast },
+  t.test(
+    `${lane} lane: an endpoint that fails its checks gets no bids until it passes`,
+    async (t) => {
+      const [one, two] = [await checked(t), await checked(t)]
+      const proxy = await startProxy(
+        {
+          acme: {
+            endpoints: [one.url, two.url],
+            headers: { secretFrom: { 'x-key': 's3cret' } },
+            healthCheck: { path: '/health?deep=1', ...fast },
+          },
         },
-      },
-      { lane },
-    )
-    t.teardown(() => proxy.close())
-    await until(() => one.checks >= 2 && two.checks >= 2)
-    const [check] = one.supplier.requests
-    t.match(check, { url: '/health?deep=1', body: '' })
-    t.ok(check!.headers.includes('s3cret'), 'with the headers of the supplier')
-    one.health = 503
-    await until(() => stateOf(proxy, 0) === 'unhealthy')
-    const before = one.bids
-    t.same(await send(proxy, 20), [200])
-    t.equal(one.bids, before)
-    t.match(proxy.lines.at(-1), { state: 'unhealthy', reason: 'health_check', err: 'status 503' })
-    const up = `bidweir_endpoint_up{ssp="acme",endpoint="${one.url}"}`
-    t.equal(await sample(proxy.registry, up), 0)
-    t.ok((await sample(proxy.registry, 'bidweir_health_checks_total{ssp="acme",result="failed"}')) >= 2)
-    one.health = 204
-    await until(() => stateOf(proxy, 0) === 'up')
-    await send(proxy, 40)
-    t.ok(one.bids > before, 'it is back')
-    t.match(proxy.lines.at(-1), { state: 'up', reason: 'health_check' })
-    t.equal(await sample(proxy.registry, up), 1)
-  })
+        { lane },
+      )
+      t.teardown(() => proxy.close())
+      await until(() => one.checks >= 2 && two.checks >= 2)
+      const [check] = one.supplier.requests
+      t.match(check, { url: '/health?deep=1', body: '' })
+      t.ok(check!.headers.includes('s3cret'), 'with the headers of the supplier')
+      one.health = 503
+      await until(() => stateOf(proxy, 0) === 'unhealthy')
+      const before = one.bids
+      t.same(await send(proxy, 20), [200])
+      t.equal(one.bids, before)
+      t.match(proxy.lines.at(-1), { state: 'unhealthy', reason: 'health_check', err: 'status 503' })
+      const up = `bidweir_endpoint_up{ssp="acme",endpoint="${one.url}"}`
+      t.equal(await sample(proxy.registry, up), 0)
+      t.ok(
+        (await sample(proxy.registry, 'bidweir_health_checks_total{ssp="acme",result="failed"}')) >=
+          2,
+      )
+      one.health = 204
+      await until(() => stateOf(proxy, 0) === 'up')
+      await send(proxy, 40)
+      t.ok(one.bids > before, 'it is back')
+      t.match(proxy.lines.at(-1), { state: 'up', reason: 'health_check' })
+      t.equal(await sample(proxy.registry, up), 1)
+    },
+  )
 
   t.test(`${lane} lane: a check that gets no response in time has failed`, async (t) => {
     const [one, two] = [await checked(t), await checked(t)]
@@ -85,7 +91,9 @@ for (const lane of ['fast', 'general'] as const) {
     const one = await checked(t)
     const body = { id: 'check', imp: [{ id: '1' }], test: 1, site: { name: 'Köln' } }
     const proxy = await startProxy(
-      { acme: { endpoints: [one.url], healthCheck: { ...fast, body, statuses: [200, '204-299'] } } },
+      {
+        acme: { endpoints: [one.url], healthCheck: { ...fast, body, statuses: [200, '204-299'] } },
+      },
       { lane },
     )
     t.teardown(() => proxy.close())

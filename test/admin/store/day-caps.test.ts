@@ -1,0 +1,75 @@
+/** What OPD took off on a day is summed over all nodes and survives them, on both databases. */
+import { type ArmDay, addArmDays, armDayOfWin } from '../../../admin/store/arm-days.ts'
+import { DayCaps } from '../../../admin/store/day-caps.ts'
+import { DayReductions } from '../../../opd/pricing/day-reductions.ts'
+import { entry } from '../../support/ledger-entry.ts'
+import { onBoth, recordingLog, silent, storeAt } from '../../support/store.ts'
+import { until } from '../../support/until.ts'
+
+const day = 86_400_000
+const noon = 20_000.5 * day
+const rate = (currency: string) => (currency === 'USD' ? 1 : currency === 'EUR' ? 0.5 : null)
+
+/** A win of 3000 of which `reduced` was taken off, CPM. */
+const winOf = (reduced: number, at: number, over: Parameters<typeof entry>[1] = {}): ArmDay =>
+  armDayOfWin(entry('d', { at, in_ba: '3000', out_ba: String(3000 - reduced), ...over }))!
+
+onBoth(async (t, database) => {
+  const clock = { now: noon }
+  const now = () => clock.now
+  const { db } = await storeAt(t, database)
+  const node = () => {
+    const reductions = new DayReductions()
+    const caps = new DayCaps({ db, reductions, rate, now, log: silent })
+    t.teardown(() => caps.close())
+    const store = async (...wins: ArmDay[]) => {
+      await addArmDays(db, wins)
+      caps.stored(wins)
+    }
+    return { caps, store, of: (ssp: string) => reductions.of(ssp, clock.now) }
+  }
+  const [one, other] = [node(), node()]
+  const first = winOf(1000, noon)
+  one.caps.counted([first])
+  t.equal(one.of('acme'), 1, 'wins of this node count at once')
+  await one.caps.read()
+  t.equal(one.of('acme'), 1, 'also before they are stored')
+  await one.store(first)
+  t.equal(one.of('acme'), 1, 'and once')
+  const more = [winOf(1000, noon, { currency: 'EUR' }), winOf(500, noon, { supplier: 'bolt' })]
+  other.caps.counted(more)
+  await other.store(...more)
+  await other.caps.read()
+  t.same([other.of('acme'), other.of('bolt')], [3, 0.5])
+  await one.caps.read()
+  t.same([one.of('acme'), one.of('bolt')], [3, 0.5], 'the wins of the other node')
+
+  const meanwhile = winOf(250, noon)
+  one.caps.counted([meanwhile])
+  const reading = one.caps.read()
+  await one.store(meanwhile)
+  await reading
+  t.equal(one.of('acme'), 3.25, 'a win that is stored while the sums are read counts once')
+
+  clock.now += day
+  t.equal(one.of('acme'), 0, 'another day')
+  one.caps.counted([winOf(100, clock.now)])
+  t.equal(one.of('acme'), 0.1)
+  const late = node()
+  await late.caps.read()
+  t.equal(late.of('acme'), 0, 'a node that starts on that day')
+})
+
+onBoth(async (t, database) => {
+  const { warnings, log } = recordingLog()
+  const { db } = await storeAt(t, database)
+  const reductions = new DayReductions()
+  const caps = new DayCaps({ db, reductions, rate, now: () => noon, log })
+  t.teardown(() => caps.close())
+  await db.schema.alterTable('arm_days').renameTo('away').execute()
+  caps.counted([winOf(1000, noon)])
+  await t.rejects(caps.read())
+  t.equal(reductions.of('acme', noon), 1, 'counted while the store is lost')
+  await until(() => warnings.length > 0)
+  t.same(warnings, ['the price reductions of the day were not read'], 'which is logged once')
+})

@@ -1,0 +1,156 @@
+/** The rewriter and Google's Protocol Buffers for Python agree: on messages that it writes, and on messages that are damaged. */
+import fc from 'fast-check'
+import t from 'tap'
+import { drained } from '../../../opd/base/slices.ts'
+import { opdSchema } from '../../../opd/config.ts'
+import { rewriteInSlices } from '../../../opd/rewrite/rewrite.ts'
+import type { BidReason, EligibleBid, PriceBid } from '../../../opd/shared/reasons.ts'
+import type { OpenRtbFormat } from '../../../opd/types.ts'
+import { googleProtobuf, protobufAbsent } from '../../support/google-protobuf.ts'
+import { vectors } from '../../support/vectors.ts'
+
+const skip = protobufAbsent
+
+function run(
+  format: OpenRtbFormat,
+  body: Buffer,
+  request: Buffer,
+  price: PriceBid,
+  enabled = true,
+) {
+  const reasons: BidReason[] = []
+  const priced: EligibleBid[] = []
+  const out = drained(
+    rewriteInSlices({
+      body,
+      format,
+      request: () => request,
+      requestFormat: format,
+      opd: opdSchema.parse({ enabled }),
+      inactiveSeats: new Set(),
+      rates: null,
+      base: 'USD',
+      price: (bid) => {
+        priced.push(bid)
+        return price(bid)
+      },
+      onBid: (reason) => reasons.push(reason),
+    }),
+  )
+  return { out, reasons, priced }
+}
+
+// --- the vectors of the rewriter ---
+
+const fifthOff: PriceBid = ({ price, floor, rate }) => {
+  const out = rate === null || price <= floor ? price : Math.max(floor, price * 0.8)
+  const text = out === price ? null : String(Math.ceil(out * 1e6 - 1e-6) / 1e6)
+  return { priceText: text, inText: 'IN', outText: 'OUT', context: 'CTX', mode: 'revenue' }
+}
+
+/** What pricing gets, with amounts as numbers: their texts are those of the format. */
+const decided = (bids: readonly EligibleBid[]) =>
+  bids.map(({ priceText, floorText, ...bid }) => ({
+    ...bid,
+    price: Number(priceText),
+    floor: floorText === undefined ? bid.floor : Number(floorText),
+  }))
+
+t.test('each vector of JSON has the same decisions in Protocol Buffers', { skip }, async (t) => {
+  const texts = vectors.flatMap((vector) =>
+    vector.response === undefined ? [] : [{ ...vector, response: vector.response }],
+  )
+  const encoded = googleProtobuf(
+    texts.flatMap(({ request, response }) => [
+      ['encode', 'BidRequest', request],
+      ['encode', 'BidResponse', response],
+    ]),
+  ) as (string | null)[]
+  const outputs: { title: string; json: string; made: string }[] = []
+  for (const [at, { id, title, request, response, opdEnabled }] of texts.entries()) {
+    const [sentRequest, sentResponse] = encoded.slice(2 * at, 2 * at + 2)
+    if (sentRequest == null || sentResponse == null) continue
+    const json = run('json', Buffer.from(response), Buffer.from(request), fifthOff, opdEnabled)
+    const body = Buffer.from(sentResponse, 'hex')
+    const made = run('protobuf', body, Buffer.from(sentRequest, 'hex'), fifthOff, opdEnabled)
+    const name = `${id}: ${title}`
+    t.equal(made.out.reason, json.out.reason, name)
+    t.same(made.reasons, json.reasons, name)
+    t.same(decided(made.priced), decided(json.priced), name)
+    outputs.push({
+      title: name,
+      json: json.out.body.toString(),
+      made: made.out.body.toString('hex'),
+    })
+  }
+  const again = googleProtobuf(outputs.map(({ json }) => ['encode', 'BidResponse', json]))
+  for (const [at, { title, made }] of outputs.entries()) t.equal(made, again[at], title)
+  t.ok(outputs.length > vectors.length / 2, `${outputs.length} of ${vectors.length} vectors`)
+})
+
+// --- messages of Google's library ---
+
+const request = Buffer.from([0x12, 0x03, 0x0a, 0x01, 0x31])
+const values = {
+  CONTEXT: 'C'.repeat(300),
+  IN_BID_PRICE: 'IN',
+  OUT_BID_PRICE: 'OUT',
+  MODE: 'revenue',
+}
+const half: PriceBid = ({ price }) => ({
+  priceText: String(price / 2),
+  inText: values.IN_BID_PRICE,
+  outText: values.OUT_BID_PRICE,
+  context: values.CONTEXT,
+  mode: values.MODE,
+})
+
+/** What Google's library finds wrong with what the rewriter makes of messages; and how many of them have priced bids. */
+function compare(messages: readonly Buffer[]) {
+  let changed = 0
+  let refused = 0
+  const jobs = messages.map((body): Parameters<typeof googleProtobuf>[0][number] => {
+    const { out, priced } = run('protobuf', body, request, half)
+    if (priced.length > 0) changed++
+    if (out.reason === 'malformed') refused++
+    const expected = out.reason === 'malformed' ? null : values
+    return ['fault', body.toString('hex'), out.body.toString('hex'), expected]
+  })
+  return { faults: googleProtobuf(jobs).filter((fault) => fault !== null), changed, refused }
+}
+
+const sent = (seed: number, count: number) =>
+  (googleProtobuf([['random', seed, count]])[0] as string[]).map((hex) => Buffer.from(hex, 'hex'))
+
+t.test(
+  'what the rewriter makes of random messages decodes to what is expected',
+  { skip },
+  async (t) => {
+    const { faults, changed, refused } = compare(sent(1, 2000))
+    t.same(faults, [])
+    t.equal(refused, 0)
+    t.ok(changed > 500, `${changed} with priced bids`)
+  },
+)
+
+t.test('cut and mutated messages get no wrong price', { skip }, async (t) => {
+  const damaged = sent(2, 200).flatMap((body) => {
+    if (body.length === 0) return []
+    const edits = fc.sample(fc.tuple(fc.nat({ max: 4 }), fc.nat(), fc.nat({ max: 255 })), {
+      numRuns: 15,
+      seed: body.length,
+    })
+    return edits.map(([kind, at, value]) => {
+      const edited = Buffer.from(body)
+      if (kind === 0) return edited.subarray(0, at % body.length)
+      for (let n = 0; n < kind; n++) edited[(at * (n + 1)) % body.length] = value ^ n
+      return edited
+    })
+  })
+  const { faults, changed, refused } = compare(damaged)
+  t.same(faults, [])
+  t.ok(
+    changed > 500 && refused > 500,
+    `${damaged.length} messages, ${changed} changed, ${refused} refused`,
+  )
+})
