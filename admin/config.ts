@@ -57,9 +57,11 @@ const external = z.strictObject({
 
 /** The agent listener (CONTRACT 15). */
 export const agentSchema = z.strictObject({
-  listen: address.describe(
-    'Address of the agent listener, host:port: gRPC, and the probes /heartbeat and /healthcheck.',
-  ),
+  listen: address
+    .optional()
+    .describe(
+      'Address of the agent listener, host:port: gRPC, and the probes /heartbeat and /healthcheck. Default: all addresses, at the port of the environment variable SERVER_PORT, or else 50051.',
+    ),
   tls: z
     .strictObject({
       cert: z.string().describe('Certificate chain, PEM.'),
@@ -85,7 +87,7 @@ export const agentSchema = z.strictObject({
     ),
   maxConnectionAge: duration('10m').describe('Age at which a connection ends with GOAWAY.'),
 })
-export type AgentConfig = z.infer<typeof agentSchema>
+export type AgentConfig = z.infer<typeof agentSchema> & { listen: string }
 
 export const adminSchema = z.strictObject({
   listen: address

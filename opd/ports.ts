@@ -43,11 +43,16 @@ export interface DecisionObserver {
 
 /** The decision log, off by default. Called on the hot path: it must only buffer. */
 export interface DecisionSink {
+  /** Whether entries have bid id and context. */
+  readonly contexts?: boolean
   decided(entry: DecisionEntry): void
   won(entry: WinEntry): void
   /** A win that must not train the model: the outcome of the bid is unknown. */
   withdrawn(entry: { time: number; id: string; ssp: string }): void
 }
+
+/** The kinds of lines. */
+export type DecisionLine = Exclude<keyof DecisionSink, 'contexts'>
 
 /** All amounts of the decision log are CPM in the base currency. */
 export interface WinEntry {
@@ -91,6 +96,9 @@ export interface DecisionEntry {
   /** The other features of the model. None is personal data. */
   features: Record<string, string | number | undefined>
   model: number
+  /** With contexts: by them a notice from a file finds its decision. */
+  bid?: string
+  svc_opd?: string
 }
 
 /** What a node asks of the tokens that the nodes of a location share for one supplier. */

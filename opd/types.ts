@@ -196,7 +196,7 @@ export interface Engine {
   /** Trains the model with a win that the ledger recorded. The caller ensures at most one call for each decision. */
   learnWin(record: DecisionRecord, cleared: number, late: boolean, details?: WinDetails): void
   /** Trains the model with a loss. `minToWin`: the lowest price that would have won, CPM in the bid's currency. */
-  learnLoss(record: DecisionRecord, minToWin: number | null, past?: number): void
+  learnLoss(record: DecisionRecord, minToWin: number | null, past?: number | undefined): void
   /** Withdraws the exposure of a bid whose win must not train the model. */
   withdrawExposure(record: DecisionRecord): void
 }

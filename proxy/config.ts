@@ -3,6 +3,7 @@ import * as z from 'zod'
 import { is32Bytes } from '../opd/base/secret.ts'
 import { areCertificates, isTlsPair } from '../opd/base/tls-pair.ts'
 import { autoSize, duration, hostPort, size } from '../opd/base/units.ts'
+import { accessLogSchema } from './access-log.ts'
 import { headerName, headerValue, upstreamShape, url } from './upstream/config.ts'
 
 const cidr = z.string().refine((text) => {
@@ -55,6 +56,10 @@ export const proxySchema = z.strictObject({
     .describe(
       'TLS of the listener for bid traffic. Without it the listener speaks plain HTTP/1.1.',
     ),
+  accessLog: accessLogSchema
+    .nullable()
+    .default(null)
+    .describe('Access log of bid requests. null: none, at no cost.'),
   maxRequestBytes: size('1MiB').describe(
     'Largest body of a bid request, bytes. Longer bodies are refused with 413.',
   ),

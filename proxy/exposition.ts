@@ -33,6 +33,8 @@ interface ProxyState {
   decoder: { bytes: number }
   /** Connections closed or refused by reason. */
   closed: ReadonlyMap<string, number>
+  /** Lines of the access log, by what became of them. */
+  logged: ReadonlyMap<string, number>
 }
 
 /** A supplier as a scrape sees it, with the sums of all processes. */
@@ -68,7 +70,7 @@ const refusedSamples = ({ id, metrics }: Scraped): Sample[] =>
     .filter(({ value }) => value > 0)
 
 function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
-  const { suppliers, others, decoder, closed } = state
+  const { suppliers, others, decoder, closed, logged } = state
   /** `requests` fills this list. Its row comes before all other rows that read it. */
   let scraped: Scraped[] = []
   function* requests() {
@@ -304,6 +306,11 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
     ),
     counter('bidweir_connections_closed_total', 'Connections closed or refused, by reason', () =>
       byLabel('reason', closed),
+    ),
+    counter(
+      'bidweir_access_log_lines_total',
+      'Lines of the access log: written, dropped (the buffer was full), limited (failed and slow requests beyond 1,000 a second)',
+      () => byLabel('result', logged),
     ),
     gauge(
       'bidweir_event_loop_lag_seconds',

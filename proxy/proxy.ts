@@ -4,6 +4,7 @@ import type { Registry } from 'prom-client'
 import type { Log } from '../opd/base/log.ts'
 import type { SharedTokens } from '../opd/ports.ts'
 import type { Engine } from '../opd/types.ts'
+import { AccessLog } from './access-log.ts'
 import { leaseTokens } from './admission/allotment.ts'
 import { addressCheck } from './admission/callers.ts'
 import { type Budget, LoopLag } from './admission/overload.ts'
@@ -68,6 +69,8 @@ export function createProxy(
   } = deps
   const closed = new Map<string, number>()
   const onClosed = (reason: string) => closed.set(reason, (closed.get(reason) ?? 0) + 1)
+  /** Lines of the access log, by what became of them. */
+  const logged = new Map<string, number>()
   const budget: Budget = { inFlight: 0, bytes: 0, kept: 0 }
   const gzip = openKeptGzip(log)
   const decoder = new RequestDecoder(budget, () => context.limits, gzip)
@@ -100,7 +103,14 @@ export function createProxy(
     decoding: decoder.running,
     waiting: decoder.waiting,
   })
-  const bound = bindMetrics(registry, { suppliers: suppliers.all, gauges, others, decoder, closed })
+  const bound = bindMetrics(registry, {
+    suppliers: suppliers.all,
+    gauges,
+    others,
+    decoder,
+    closed,
+    logged,
+  })
   const lag = new LoopLag(bound.lag)
   const pass = new PassThrough({
     trusted: (remote) => context.trusted(remote),
@@ -115,6 +125,7 @@ export function createProxy(
     gzip,
     long: new LongResponses(),
     tracer,
+    accessLog: null,
     limits: { maxInFlight: 0, maxHeldBytes: 0, maxRequestBytes: 0, maxRewriteBytes: 0 },
     recompress: 'same',
     via: null,
@@ -148,6 +159,12 @@ export function createProxy(
       maxRewriteBytes: next.maxRewriteBytes,
     }
     context.recompress = next.recompress
+    if (next.accessLog === null) {
+      void context.accessLog?.close()
+      context.accessLog = null
+    } else if (context.accessLog === null)
+      context.accessLog = new AccessLog(next.accessLog, log, logged)
+    else context.accessLog.configure(next.accessLog)
     context.via = next.via ? '1.1 bidweir' : null
     listener.configure(next)
     suppliers.limit(next.maxInFlightPerSupplier)
@@ -192,6 +209,7 @@ export function createProxy(
       resolver.close()
       pass.close()
       suppliers.destroy()
+      await context.accessLog?.close()
     },
     destroy(): void {
       listener.destroy()
@@ -201,11 +219,12 @@ export function createProxy(
     suppliers: suppliers.all as ReadonlyMap<string, Supplier>,
     /** The gauges of this process. */
     load: (): ProcessLoad => ({ ...gauges(), suppliers: loadsOf(suppliers.all.values()) }),
-    /** The counters of this process, to which those of others can be added. `closed`: connections, by reason. */
+    /** The counters of this process, to which those of others can be added. `closed`: connections, by reason. `logged`: lines of the access log. */
     counters: {
       suppliers: suppliers.metrics as ReadonlyMap<string, SupplierMetrics>,
       of: (id: string): SupplierMetrics => suppliers.metricsOf(id),
       closed,
+      logged,
       decoder: decoder as { bytes: number },
       ...bound,
     },

@@ -67,7 +67,9 @@ export class Router {
     const fault = request.method === 'POST' ? this.bidFault(inbound, length, supplier) : 'method'
     if (fault !== null) {
       supplier.metrics.refused(fault)
-      supplier.metrics.finished('refused', performance.now() - inbound.arrived, 0)
+      const durationMs = performance.now() - inbound.arrived
+      supplier.metrics.finished('refused', durationMs, 0)
+      this.logRefusal(inbound, request.method!, supplier.id, fault, durationMs)
       return this.refuse(response, fault)
     }
     const exchange = new Exchange(inbound, supplier, context)
@@ -78,13 +80,30 @@ export class Router {
       if (!exchange.receiveBody(chunk) && !response.headersSent) this.refuse(response, 'body')
     })
     onChunkTooLarge(request, () => {
-      exchange.refuseBody()
+      exchange.refuseBody(413)
       if (!response.headersSent) this.refuse(response, 'body', true)
     })
     request.on('end', () => exchange.bodyReceived())
     // The body was cut short. The 'close' event of the response follows, and ends the exchange.
     request.on('error', () => onClosed('reset'))
     response.on('close', () => exchange.callerGone())
+  }
+
+  private logRefusal(
+    { protocol, remote }: Inbound,
+    method: string,
+    ssp: string,
+    fault: Refusal,
+    durationMs: number,
+  ): void {
+    const { accessLog } = this.deps.context
+    const { head, body } = problem(fault)
+    const { status } = head
+    if (accessLog?.selects(ssp, 'refused', status, durationMs))
+      accessLog.write({
+        ...{ ssp, outcome: 'refused', status, durationMs, method, path: `/bid/${ssp}` },
+        ...{ protocol, remote, received: 0, sent: body.length, upstream: null },
+      })
   }
 
   /** Why a bid request is refused by its head. */

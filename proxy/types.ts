@@ -43,6 +43,8 @@ export interface Inbound {
   head: BidHead
   remote: string
   secure: boolean
+  /** `HTTP/1.1`, as access logs have it. */
+  protocol: string
   /** Whom the certificate of the caller names; null: it has none. */
   identity: CallerIdentity | null
   /** `performance.now()` at the arrival of the head. */

@@ -82,7 +82,8 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
     onNodes: () => onNodes(),
   })
   const { modelManager, followModelControl, redis, buses, tokens } = models
-  const sink = decisionLog === null ? null : createDecisionLog(decisionLog, log)
+  const sink =
+    decisionLog === null ? null : createDecisionLog(decisionLog, log, started.models.from !== null)
   // Everything that counts wins uses the connections of the ledger, never those of the API.
   const winStore = { ...store, db: store.wins }
   const rollup = createRollup(winStore, log)

@@ -12,11 +12,14 @@ import { localModels } from '../opd/state/local-models.ts'
 import { createModelManager, type ModelManager } from '../opd/state/model-manager.ts'
 import { createModelSync, type ModelSync } from '../opd/state/model-sync.ts'
 import { type RelayedModels, relayedModels } from '../opd/state/relayed-models.ts'
+import { SealedModels } from '../opd/state/sealed-models.ts'
 import type { HeldDecisions } from '../opd/state/shared-bid-log.ts'
 import type { ModelBus } from '../opd/state/shared-model.ts'
 import { localTokens } from '../opd/state/tokens.ts'
 import type { ConfigRef } from './bid-path.ts'
+import { currentVersions } from './config/files.ts'
 import type { Config } from './config/schema.ts'
+import { watchFiles } from './config/watch.ts'
 import { sharedBidTtl } from './runtime-config.ts'
 
 export const modelsDirOf = (config: Config) => join(config.stateDir, 'models')
@@ -52,7 +55,47 @@ function modelBuses(
   return shared === null ? { first: local, worker: local } : relayedModels(local, shared)
 }
 
-export async function openModels(parts: ModelParts) {
+/** What the service needs of the models, wherever they come from. */
+type ServedModels = Pick<ModelManager, 'of' | 'version' | 'epoch' | 'age' | 'control'> & {
+  failures: { refused: number }
+}
+
+/** The secrets that may have signed exported models; the first signs. */
+export const modelSecrets = (
+  { models }: Config,
+  keys: readonly { secret: string }[],
+): Uint8Array[] =>
+  (models.key === undefined ? keys.map(({ secret }) => secret) : [models.key]).map((secret) =>
+    Buffer.from(secret, 'base64url'),
+  )
+
+/** The models of a node without a network. */
+async function openSealedModels({ current, registry, now, log }: ModelParts, file: string) {
+  const { config } = current
+  const { attributionWindow, keys = [] } = config.opd
+  const secrets = modelSecrets(config, keys)
+  const modelManager = await SealedModels.open({ file, secrets, attributionWindow, now, log })
+  const watch = watchFiles(() => void modelManager.reload())
+  watch.set(await currentVersions([file]))
+  modelMetrics(registry, modelManager)
+  return {
+    modelManager,
+    followModelControl: async () => {},
+    redis: null,
+    buses: null,
+    tokens: null,
+    nodes: 1,
+    joined: true,
+    close: async () => watch.close(),
+  }
+}
+
+export function openModels(parts: ModelParts) {
+  const { from } = parts.current.config.models
+  return from === null ? openLearningModels(parts) : openSealedModels(parts, from)
+}
+
+async function openLearningModels(parts: ModelParts) {
   const { current, store, registry, processes, now, log } = parts
   const started = current.config
   const modelManager = createModelManager({
@@ -122,7 +165,7 @@ export async function openModels(parts: ModelParts) {
   }
 }
 
-function modelMetrics(registry: Registry, modelManager: ModelManager): void {
+function modelMetrics(registry: Registry, modelManager: ServedModels): void {
   const byMode = (value: (mode: Mode) => number) => byName('mode', modes, value)
   registerRows(registry, [
     counter(

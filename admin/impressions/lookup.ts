@@ -9,6 +9,12 @@ import { clockSlack, foreignBid } from '../store/ledger-input.ts'
 import { ledgerBidId, provisional } from './ledger-row.ts'
 import type { Notice } from './notice.ts'
 
+/** The part of the engine that notices need. */
+export type NoticeEngine = Pick<
+  Engine,
+  'findDecision' | 'explain' | 'rate' | 'recordWin' | 'learnWin' | 'learnLoss' | 'withdrawExposure'
+>
+
 /** The part of the ledger that notices need. */
 export type LedgerOfWins = Pick<Ledger, 'record' | 'seenBid'>
 
@@ -24,7 +30,7 @@ export const isCredential = (context: ContextState) => credentials.has(context)
  * so it identifies the reading. Without one, the readings are looked up in order until one has a decision.
  */
 export async function findDecision(
-  engine: Engine,
+  engine: Pick<Engine, 'findDecision' | 'explain'>,
   { otherBidIds, ...plain }: Notice,
   mayUseLog: typeof isCredential | undefined,
   arrivedAt?: number,
@@ -82,7 +88,7 @@ export const isReported = (
 
 /** Whether the win of an expired context was recorded before it expired. An expired context does not prove a win. */
 export async function wonBeforeExpiry(
-  engine: Engine,
+  engine: Pick<Engine, 'findDecision' | 'explain'>,
   ledger: LedgerOfWins,
   notice: Notice,
 ): Promise<boolean> {

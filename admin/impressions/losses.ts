@@ -23,29 +23,36 @@ export interface LossDeps
 /** Applies the outcome of a loss that is on disk although its caller was told otherwise. */
 export function applyLossOutcome(
   { engine, counters }: Pick<LossDeps, 'engine' | 'counters'>,
-  { decision, body }: Outcome,
+  { decision, body, at }: Outcome,
 ): void {
   const loss = lossOutcome(body)
   counters.countLoss(loss.supplier, 'recorded')
-  applyLoss(engine, decisionOfLoss(decision, loss), loss)
+  applyLoss(engine, decisionOfLoss(decision, loss), loss, at)
 }
 
 function applyLoss(
   engine: LossDeps['engine'],
   record: DecisionRecord,
-  { trains, least }: LossOutcome,
+  { trains, least, past }: LossOutcome,
+  at: number,
 ): void {
-  if (trains) engine.learnLoss(record, least === undefined ? null : Number(least))
+  if (trains)
+    engine.learnLoss(
+      record,
+      least === undefined ? null : Number(least),
+      past === true ? at : undefined,
+    )
   else engine.withdrawExposure(record)
 }
 
-/** Rejects if the store is lost. Nothing has been counted then. */
+/** Rejects if the store is lost. Nothing has been counted then. `time`: when the event happened; default: now. */
 export async function processLoss(
   deps: LossDeps,
   sent: Notice,
   caller: Caller | null,
+  time?: number,
 ): Promise<LossStatus> {
-  const { status, ssp } = await record(deps, sent, caller)
+  const { status, ssp } = await record(deps, sent, caller, time)
   deps.counters.countLoss(ssp, status)
   return status
 }
@@ -54,12 +61,13 @@ async function record(
   { engine, auth, losses, ledger, now, account, integration }: LossDeps,
   sent: Notice,
   caller: Caller | null,
+  time?: number,
 ): Promise<{ status: LossStatus; ssp: string }> {
   const mayUseLog = auth === 'context' && caller === null ? isCredential : undefined
-  const { notice, found } = await findDecision(engine, sent, mayUseLog)
+  const { notice, found } = await findDecision(engine, sent, mayUseLog, time)
   if (mayUseLog?.(found.context) === false) return { status: 'rejected', ssp: '' }
   const { record, by } = visibleTo(found, caller, account)
-  const at = now()
+  const at = time ?? now()
   if (record === null) {
     const { ssp = '', bidId } = notice
     const isNew = await losses.record(`bid:${ssp}:${ledgerBidId(bidId)}`, at)
@@ -80,10 +88,11 @@ async function record(
     features: featuresText(record),
     trains: by === 'context' || caller !== null,
     least: notice.minToWin,
+    past: notice.past,
     reason: notice.reason,
   }
   if (!(await losses.record(record.id, at, JSON.stringify(outcome))))
     return { status: 'duplicate', ssp }
-  applyLoss(engine, record, outcome)
+  applyLoss(engine, record, outcome, at)
   return { status: 'recorded', ssp }
 }

@@ -23,6 +23,8 @@ export interface Notice {
   ssp: string | undefined
   event: 'win' | 'billing'
   priceDsp: string | undefined
+  /** From a file, of a bid that is pending on no node. */
+  past?: boolean
 }
 
 type ParsedNotice = { notice: Notice } | { faults: ProblemFault[] }

@@ -15,6 +15,9 @@ const trains = z.boolean()
 /** The lowest price that would have won, CPM in the currency of the bid. */
 const least = z.string().optional()
 
+/** The bid is pending on no node: it trains with its exposure. */
+const past = z.boolean().optional()
+
 const noticeSchema = z.union([
   z.object({
     status: z.literal('attributed'),
@@ -23,6 +26,7 @@ const noticeSchema = z.union([
     least,
     /** A notice that was looked up again was counted when it arrived. */
     isSecond: z.boolean(),
+    past,
   }),
   z.object({
     status: z.enum(['unattributed', 'rejected']),
@@ -40,6 +44,7 @@ const lossSchema = z.object({
   features,
   trains,
   least,
+  past,
   reason: z.string().optional(),
 })
 export type LossOutcome = z.infer<typeof lossSchema>

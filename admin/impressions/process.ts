@@ -2,7 +2,7 @@
 
 import { TokenBucket } from '../../opd/base/token-bucket.ts'
 import { type ClearingConfig, clearingDefaults, type Integration } from '../../opd/config.ts'
-import type { DecisionRecord, Engine, LookupResult } from '../../opd/types.ts'
+import type { DecisionRecord, LookupResult } from '../../opd/types.ts'
 import type { ProblemFault } from '../http/problem.ts'
 import { type AccountOf, type Caller, seesSupplier } from '../http/roles.ts'
 import { clockSlack, type SameWin } from '../store/ledger-input.ts'
@@ -27,6 +27,7 @@ import {
   isCredential,
   isReported,
   type LedgerOfWins,
+  type NoticeEngine,
   reasonOf,
   unreadableContexts,
   type VisibleLookup,
@@ -38,7 +39,7 @@ import { memoOf, noticeOf } from './notice-memo.ts'
 import { decisionOf, featuresText, type NoticeOutcome, noticeOutcome } from './outcome.ts'
 
 export interface NoticeDeps {
-  engine: Engine
+  engine: NoticeEngine
   counters: ImpressionCounters
   integration: (id: string) => Integration | null
   ledger: LedgerOfWins
@@ -102,15 +103,15 @@ export class Notices {
     this.anonymousRefusals = new TokenBucket(anonymousRows, anonymousRowsPerSecond, deps.now())
   }
 
-  /** Rejects if the store is lost. Nothing has been counted then. */
-  async process(sent: Notice, caller: Caller | null): Promise<NoticeResult> {
+  /** Rejects if the store is lost. Nothing has been counted then. `time`: when the event happened; default: now. */
+  async process(sent: Notice, caller: Caller | null, time?: number): Promise<NoticeResult> {
     if (sent.price === auditPrice) {
       this.count(sent, 'ignored', { supplier: this.labelOf(sent.ssp) })
       return { status: 'ignored', by: null }
     }
     const { auth, counters, engine, account } = this.deps
     const mayUseLog = auth === 'context' && caller === null ? isCredential : undefined
-    const { notice, found } = await findDecision(engine, sent, mayUseLog)
+    const { notice, found } = await findDecision(engine, sent, mayUseLog, time)
     counters.contexts[found.context]++
     if (mayUseLog?.(found.context) === false) {
       const price = plainDecimal(notice.price) ? notice.price : '0'
@@ -130,8 +131,10 @@ export class Notices {
       return { status: 'rejected', code: 'invalid_parameters', faults: [cleared] }
     }
     const priced = { ...notice, price: cleared.price }
-    if (record !== null && by !== null) return this.attribute(priced, lookup, record, by, caller)
-    return this.unattributed({ ...sent, ...priced }, lookup, caller)
+    const at = time ?? this.deps.now()
+    if (record !== null && by !== null)
+      return this.attribute(priced, lookup, record, by, caller, at)
+    return this.unattributed({ ...sent, ...priced }, lookup, caller, at)
   }
 
   /** Looks up an unattributed win again, which was counted when its notice arrived. Rejects if the store is lost. */
@@ -173,9 +176,9 @@ export class Notices {
     notice: Notice,
     lookup: VisibleLookup,
     caller: Caller | null,
+    at: number,
   ): Promise<NoticeResult> {
-    const { engine, ledger, now, contextTtl, account } = this.deps
-    const at = now()
+    const { engine, ledger, contextTtl, account } = this.deps
     const named = this.labelOf(notice.ssp)
     const supplier = seesSupplier(caller, named, account) ? named : ''
     if (isImplausible(notice.price, null, null))
@@ -207,11 +210,11 @@ export class Notices {
     record: DecisionRecord,
     by: 'context' | 'bid_log',
     caller: Caller | null,
+    at: number,
   ): Promise<NoticeResult> {
-    const { ledger, now, contextTtl } = this.deps
+    const { ledger, contextTtl } = this.deps
     const { supplier } = record
     const { late, context } = lookup
-    const at = now()
     const earliest = at - contextTtl()
     const marginWithoutContext = needsContext(record) && by === 'bid_log'
     if (marginWithoutContext && !unreadableContexts.has(context)) {
@@ -256,6 +259,7 @@ export class Notices {
       trains,
       least: notice.minToWin,
       isSecond,
+      past: notice.past,
     }
     if ((await ledger.record(row, same, JSON.stringify(outcome))) === 'duplicate') return false
     if (marginWithoutContext) {
@@ -308,7 +312,11 @@ export class Notices {
     const least = outcome.least === undefined ? undefined : Number(outcome.least)
     const isLate = Number(row.late) === 1
     if (outcome.trains)
-      engine.learnWin(record, Number(cleared), isLate, { minToWin: least, applied })
+      engine.learnWin(record, Number(cleared), isLate, {
+        minToWin: least,
+        applied,
+        past: outcome.past === true ? Number(row.at) : undefined,
+      })
     else engine.withdrawExposure(record)
   }
 

@@ -193,6 +193,13 @@ export class Outcomes {
     }
   })
 
+  /** Leaves the entries of this process, which follows no journal, to the processes that do. */
+  async handOver(): Promise<void> {
+    this.batches.clear()
+    await sql`insert into outcome_nodes (node, alive) values (${this.node}, 0)
+      on conflict (node) do update set alive = 0`.execute(this.deps.db)
+  }
+
   /** Streams and deletes what it can. Entries that are left are taken over by any process. */
   async close(): Promise<void> {
     if (this.timer === null) return

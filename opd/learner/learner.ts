@@ -15,7 +15,7 @@ import { SupplierStates } from './control/supplier-states.ts'
 import { Curve } from './curve/curve.ts'
 import { keyAt, keyCount } from './curve/priors.ts'
 import { Decider, sound } from './decide/decider.ts'
-import { Exposure, isPrice, OwnDecision, readExposure } from './exposure.ts'
+import { Exposure, isPrice, OwnDecision, readExposure, writeExposure } from './exposure.ts'
 import { featureBytes, floorOf, hasFloor, hashAt, keysOf, writeFeatures } from './features.ts'
 import { joined } from './frame.ts'
 import { readFitted } from './refit/job.ts'
@@ -74,7 +74,10 @@ export class OnlineLearner implements NodeLearner {
     // A decision may be exposed twice, and the caller still has the bytes of the first exposure.
     if (decision.exposed) decision.bytes = decision.bytes.slice()
     decision.exposed = true
-    this.trainer.exposed(decision, Math.min(sentPrice, inBa), now)
+    const sent = Math.min(sentPrice, inBa)
+    // A frozen model waits for no notice.
+    if (this.isFrozen) writeExposure(decision, sent, now)
+    else this.trainer.exposed(decision, sent, now)
     return decision.bytes
   }
 

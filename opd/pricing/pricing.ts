@@ -160,6 +160,7 @@ export function createPricing(
     money: Amounts,
     out: number,
     decision: Decision | null,
+    context: string,
   ): void {
     try {
       deps.observer?.decided(record, money.in, out)
@@ -170,7 +171,8 @@ export function createPricing(
     if (sink === null || bid.test) return
     try {
       const minFactor = lowestFactor(money.in / rate)
-      sink.decided(entryOf(record, bid, rate, money.in, out, minFactor, decision))
+      const entry = entryOf(record, bid, rate, money.in, out, minFactor, decision)
+      sink.decided(sink.contexts ? { ...entry, bid: record.bidId, svc_opd: context } : entry)
     } catch (error) {
       fault('decision_log', error, supplier, bid.auction)
     }
@@ -224,7 +226,7 @@ export function createPricing(
     if (bid.priceDspText !== undefined) record.priceDsp = plain(bid.priceDspText)
     const context = deps.codec.encode(record, store(record))
     if (!context.withFeatures) stats.contextsCut++
-    log(record, bid, rate, money, out, decision)
+    log(record, bid, rate, money, out, decision, context.text)
     count(bid, record.arm, money.in, out)
     return { priceText, inText: money.inText, outText, context: context.text, mode }
   }

@@ -19,6 +19,11 @@ export interface DecisionLine {
   out: number
   low: number
   features: BidFeatures
+  /** Where the log has contexts (`decisionLog.contexts`): the bid id, and the context. */
+  bid?: string
+  svcOpd?: string
+  /** A node without a network decided it: the bid is pending on no node. */
+  sealed?: true
 }
 export interface WinLine {
   kind: 'win'
@@ -89,7 +94,15 @@ function decision(line: Fields): LogLine {
   const density = number(line['density'])
   const features = featuresOf(line)
   const bid = { time, id, ssp, mode, arm, propensity, density, in: inBa, floor, out, low, features }
-  return { kind: 'decision', ...bid }
+  const { bid: bidId, svc_opd: svcOpd } = line
+  const context =
+    typeof bidId === 'string' && typeof svcOpd === 'string' ? { bid: bidId, svcOpd } : {}
+  return {
+    kind: 'decision',
+    ...bid,
+    ...context,
+    ...(line['sealed'] === true ? { sealed: true } : {}),
+  }
 }
 
 export function parseLine(text: string): LogLine {

@@ -13,6 +13,12 @@ import type { DecisionEntry, DecisionSink, WinEntry } from '../ports.ts'
 export const decisionLogSchema = z.strictObject({
   path: z.string().min(1).describe('File of the decision log, NDJSON.'),
   maxBytes: size('256MiB').describe('Size at which the file is rotated, bytes.'),
+  contexts: z
+    .boolean()
+    .default(false)
+    .describe(
+      'Whether lines of decisions have the bid id and the context, by which `bidweir notices import` finds them. They are twice as long. A node with models.from always writes them.',
+    ),
   keep: z.int().min(1).max(1000).default(8).describe('Number of rotated files that are kept.'),
 })
 
@@ -25,7 +31,8 @@ const linesAtOnce = 1000
 const flushEvery = 200
 const newline = 10
 
-export function createDecisionLog(config: DecisionLogConfig, log: Log) {
+/** `isSealed`: the node has no network, so its bids are pending on no node. */
+export function createDecisionLog(config: DecisionLogConfig, log: Log, isSealed = false) {
   const { path, maxBytes, keep } = config
   /** Lines written, dropped because the buffer was full, and lost because the disk failed. */
   const counts = { written: 0, dropped: 0, failed: 0 }
@@ -85,7 +92,8 @@ export function createDecisionLog(config: DecisionLogConfig, log: Log) {
 
   return {
     counts,
-    decided: (entry: DecisionEntry) => add(entry),
+    contexts: isSealed || config.contexts,
+    decided: (entry: DecisionEntry) => add(isSealed ? { ...entry, sealed: true } : entry),
     won: (entry: WinEntry) => add({ ...entry, won: true }),
     withdrawn: (entry) => add({ ...entry, withdrawn: true }),
     flush,

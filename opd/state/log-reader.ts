@@ -2,11 +2,10 @@
  * Reads decision logs in time order: rotated files, files of several nodes, gzip or plain. Files are streamed; one chunk of
  * each open file is in memory.
  */
-import { createReadStream } from 'node:fs'
-import { open, readdir, stat } from 'node:fs/promises'
+import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createGunzip } from 'node:zlib'
 import { type LogLine, parseLine } from '../replay/line.ts'
+import { textLines } from './text-lines.ts'
 
 export interface ReadLine {
   file: string
@@ -15,9 +14,6 @@ export interface ReadLine {
   line: LogLine
 }
 
-/** A longer line is not from this program, and is skipped. */
-const maxLineBytes = 64 * 1024
-const newline = 10
 const readable = /\.(ndjson|jsonl|log)(\.\d+)?(\.gz)?$/
 
 /** The log files of paths, which may be folders. Throws if a path does not exist, or a folder has no log. */
@@ -39,67 +35,13 @@ export async function logFiles(paths: readonly string[]): Promise<string[]> {
   return [...new Set(files)]
 }
 
-async function startsWithGzip(file: string): Promise<boolean> {
-  const handle = await open(file)
-  try {
-    const { buffer, bytesRead } = await handle.read(Buffer.alloc(2), 0, 2, 0)
-    return bytesRead === 2 && buffer.readUInt16BE(0) === 0x1f8b
-  } finally {
-    await handle.close()
-  }
-}
-
-async function* chunks(file: string): AsyncGenerator<Buffer> {
-  const raw = createReadStream(file, { highWaterMark: 256 * 1024 })
-  if (!(await startsWithGzip(file))) {
-    yield* raw
-    return
-  }
-  const whole = createGunzip()
-  raw.on('error', (error) => whole.destroy(error))
-  yield* raw.pipe(whole)
-}
-
 /** The lines of one file, a batch for each chunk. After a read error the last line is a bad line. */
 async function* batches(file: string): AsyncGenerator<ReadLine[]> {
-  let rest: Buffer[] = []
-  let length = 0
-  let number = 0
-  let batch: ReadLine[] = []
-  const end = () => {
-    number++
-    if (length > maxLineBytes)
-      batch.push({ file, number, line: { kind: 'bad', why: `longer than ${maxLineBytes} bytes` } })
-    else if (length > 0) {
-      const text = Buffer.concat(rest).toString('utf8').trim()
-      if (text !== '') batch.push({ file, number, line: parseLine(text) })
-    }
-    rest = []
-    length = 0
-  }
-  const keep = (bytes: Buffer) => {
-    length += bytes.length
-    if (length <= maxLineBytes) rest.push(bytes)
-    else rest = []
-  }
-  try {
-    for await (const chunk of chunks(file)) {
-      let from = 0
-      for (let at = chunk.indexOf(newline); at >= 0; at = chunk.indexOf(newline, from)) {
-        keep(chunk.subarray(from, at))
-        end()
-        from = at + 1
-      }
-      keep(chunk.subarray(from))
-      if (batch.length > 0) yield batch
-      batch = []
-    }
-    if (length > 0) end()
-  } catch (error) {
-    const why = `cannot be read further: ${(error as Error).message}`
-    batch.push({ file, number: number + 1, line: { kind: 'bad', why } })
-  }
-  if (batch.length > 0) yield batch
+  for await (const batch of textLines(file))
+    yield batch.flatMap(({ number, text, fault }) => {
+      if (text === '') return []
+      return { file, number, line: text === null ? { kind: 'bad', why: fault } : parseLine(text) }
+    })
 }
 
 /** One open file: its current batch, and the time of its current line. */

@@ -28,12 +28,15 @@ export class ManagedLearner implements PricingLearner {
   isFrozen = false
   /** Wins of an earlier epoch, and wins that did not fit in the queue. */
   readonly counts = { stale: 0, overflowed: 0 }
+  private readonly isSealed: boolean
   private mark: number
   private aliases: ReadonlyMap<string, string> = new Map()
   private queued: { now: number; train: () => void }[] = []
 
-  constructor(inner: NodeLearner, epoch: number) {
+  /** `isSealed`: the model never learns here, but exposures are made, for the node that learns from them later. */
+  constructor(inner: NodeLearner, epoch: number, isSealed = false) {
     this.inner = inner
+    this.isSealed = isSealed
     this.mark = markOf(epoch)
   }
 
@@ -99,7 +102,7 @@ export class ManagedLearner implements PricingLearner {
   }
 
   expose(decision: Decision, sentPrice: number, now: number): Uint8Array {
-    if (this.isFrozen) return none
+    if (this.isFrozen && !this.isSealed) return none
     const features = this.inner.expose(decision, sentPrice, now)
     if (this.mark === 0 || features.length === 0) return features
     const bytes = new Uint8Array(markBytes + features.length)

@@ -45,6 +45,19 @@ async function filesOf(dir: string): Promise<string[]> {
   }
 }
 
+/** The newest snapshot of each mode that can be read. */
+export async function newestSnapshots(dir: string) {
+  const files = await filesOf(dir)
+  const found = modes.flatMap((mode) => snapshots(files, mode)[0] ?? [])
+  return Promise.all(
+    found.map(async ({ mode, version, at, file }) => {
+      const packed = await readFile(join(dir, file))
+      createLearner({}, unpack(packed).learned)
+      return { mode, version, at, packed }
+    }),
+  )
+}
+
 /** `dir`: the folder of the snapshots. `validate` throws if a model cannot be restored from the bytes. */
 export function snapshotCatalog(
   dir: string,

@@ -11,6 +11,7 @@
  * Each request has one Exchange. It is itself the sink of the supplier's response, the candidate of the supplier's gate and
  * the target of its deadline, so that a no-bid allocates no closure.
  */
+import type { AccessLog } from '../access-log.ts'
 import type { Candidate } from '../admission/gate.ts'
 import { type Admission, overloaded } from '../admission/overload.ts'
 import type { RequestOutcome } from '../metrics.ts'
@@ -38,6 +39,8 @@ export interface ExchangeContext extends ProcessingContext, AttemptContext, Admi
   decoder: RequestDecoder
   /** null: no spans. */
   tracer: BidTracer | null
+  /** null: it is off. */
+  accessLog: AccessLog | null
 }
 
 /** A response of known length up to this is buffered even if OPD does not read it, so that a failure is a clean no-bid. */
@@ -72,6 +75,9 @@ export class Exchange implements Candidate, ResponseSink {
   private processed = false
   /** From `price` to `sendPriced`. */
   private result: ProcessingResult | null = null
+  /** What the caller has: the status, 0 without one, and bytes of the body. */
+  private sentStatus = 0
+  private sentBytes = 0
 
   constructor(inbound: Inbound, supplier: Supplier, context: ExchangeContext) {
     this.inbound = inbound
@@ -111,16 +117,17 @@ export class Exchange implements Candidate, ResponseSink {
     if (this.stage === 'done') return true
     this.request.add(chunk)
     if (this.request.length > this.context.limits.maxRequestBytes) {
-      this.refuseBody()
+      this.refuseBody(413)
       return false
     }
     if (this.memoryFull) this.noBid('overload')
     return true
   }
 
-  /** The request's body is malformed, or larger than it may be. The lane replies. */
-  refuseBody(): void {
+  /** The request's body is malformed (400), or larger than it may be (413). The lane replies. */
+  refuseBody(status: 400 | 413): void {
     if (this.stage === 'done') return
+    this.sentStatus = status
     this.supplier.metrics.refused('body')
     this.account('refused')
   }
@@ -185,6 +192,7 @@ export class Exchange implements Candidate, ResponseSink {
 
   data(chunk: Buffer, resume: () => void): boolean {
     if (this.stage === 'streaming') {
+      this.sentBytes += chunk.length
       if (this.inbound.reply.write(chunk)) return true
       this.inbound.reply.drained(resume)
       return false
@@ -207,6 +215,7 @@ export class Exchange implements Candidate, ResponseSink {
     if (this.processed) this.context.engine.countUnmodified(supplier.id, 'too_large')
     this.startStream()
     let flowing = true
+    this.sentBytes = this.buffer.length
     for (const chunk of this.buffer.chunks()) flowing = this.inbound.reply.write(chunk)
     if (!flowing) this.inbound.reply.drained(resume)
     return flowing
@@ -214,6 +223,7 @@ export class Exchange implements Candidate, ResponseSink {
 
   private startStream(): void {
     this.stage = 'streaming'
+    this.sentStatus = this.response.status
     this.inbound.reply.start(towards(this.response, framing, this.context.via), this.length)
   }
 
@@ -306,12 +316,14 @@ export class Exchange implements Candidate, ResponseSink {
 
   private reply(body: ResponseBody): void {
     replyWhole(this.inbound.reply, this.response, this.length, body, this.context.via)
+    this.sentStatus = this.response.status
+    this.sentBytes = body.body.length
     this.account(this.response.status === 204 ? 'no_bid' : 'answer')
   }
 
   private noBid(reason: NoBid, outcome: RequestOutcome = reason): void {
     if (reason === 'overload' && this.admitted) this.supplier.giveBack()
-    replyNoBid(this.inbound.reply, reason, this.supplier.route.onFailure)
+    this.sentStatus = replyNoBid(this.inbound.reply, reason, this.supplier.route.onFailure)
     this.account(outcome)
   }
 
@@ -361,6 +373,23 @@ export class Exchange implements Candidate, ResponseSink {
     const now = performance.now()
     this.supplier.metrics.finished(outcome, now - this.inbound.arrived, this.upstream.durationMs)
     if (this.traced !== null) this.trace(this.traced, outcome, now)
+    if (this.context.accessLog !== null) this.logAccess(this.context.accessLog, outcome, now)
+  }
+
+  private logAccess(accessLog: AccessLog, outcome: RequestOutcome, now: number): void {
+    const { inbound, upstream, supplier, sentStatus: status } = this
+    const durationMs = now - inbound.arrived
+    const { id: ssp } = supplier
+    if (!accessLog.selects(ssp, outcome, status, durationMs)) return
+    const { url } = upstream
+    accessLog.write({
+      ...{ ssp, outcome, status, durationMs, method: 'POST', path: `/bid/${ssp}` },
+      ...{ protocol: inbound.protocol, remote: inbound.remote },
+      // Before the body is complete its buffer counts it; afterwards the buffer has the response.
+      received: this.request.wire.length || this.request.length,
+      sent: this.sentBytes,
+      upstream: url === null ? null : { host: url.host, durationMs: upstream.durationMs },
+    })
   }
 
   private trace(fields: readonly string[], outcome: RequestOutcome, ended: number): void {

@@ -27,10 +27,11 @@ function noBidHead(reason: NoBid, onFailure: 'no-bid' | 'status'): OutgoingRespo
   return head
 }
 
-export function replyNoBid(reply: Reply, reason: NoBid, onFailure: 'no-bid' | 'status'): void {
-  if (!reply.open) return
+/** Returns the status. */
+export function replyNoBid(reply: Reply, reason: NoBid, onFailure: 'no-bid' | 'status'): number {
   const head = noBidHead(reason, onFailure)
-  reply.whole(head, head.status === 204 ? null : 0, null)
+  if (reply.open) reply.whole(head, head.status === 204 ? null : 0, null)
+  return head.status
 }
 
 export type ResponseBody =

@@ -58,6 +58,7 @@ export class FastConnection extends FastReply implements Inbound, BodySink {
   private readonly onRemoved: (connection: FastConnection) => void
   readonly remote: string
   readonly secure: boolean
+  readonly protocol = 'HTTP/1.1'
   readonly identity: CallerIdentity | null
   readonly reply = this
   head: RequestHead = noHead
@@ -184,7 +185,7 @@ export class FastConnection extends FastReply implements Inbound, BodySink {
     if (this.closed) return
     if (to < 0) return this.refuseMalformed()
     if (chunks.tooLarge && this.exchange !== null) {
-      this.exchange.refuseBody()
+      this.exchange.refuseBody(413)
       this.tooLarge()
     }
     if (!chunks.done) return this.exchange?.awaitBody()
@@ -199,7 +200,7 @@ export class FastConnection extends FastReply implements Inbound, BodySink {
   /** Where the next request begins is not known: the connection ends. */
   private refuseMalformed(): void {
     const { socket, started } = this
-    this.exchange?.refuseBody()
+    this.exchange?.refuseBody(400)
     this.exchange = null
     this.lane.onClosed('malformed_chunks')
     this.state = 'closed'

@@ -109,6 +109,7 @@ export function inboundOf(
     },
     remote: plainAddress(request.socket.remoteAddress ?? ''),
     secure: isTls(request.socket),
+    protocol: `HTTP/${request.httpVersion}`,
     identity: identityOfCaller(request.socket),
     arrived: performance.now(),
     reply: new HttpReply(response, isLast),

@@ -4,6 +4,7 @@ import type { UserVerb } from '../../admin/auth/users.ts'
 import { type Role, roles } from '../../admin/http/roles.ts'
 import type { CommandStreams } from './command.ts'
 import type { ModelCommand } from './model.ts'
+import type { ImportOptions } from './notices.ts'
 import type { ReplayOptions } from './replay.ts'
 import type { UserCommand } from './user.ts'
 
@@ -235,11 +236,45 @@ const addModels: Add = (program, streams) => {
     .argument('[id]', 'the snapshot (default: the one before the newest)')
     .action(async (id: string | undefined) => run((await import('./model.ts')).rollback(id)))
   model
+    .command('export')
+    .description('write the newest snapshots to a signed file, for nodes with models.from')
+    .argument('<file>', 'the file, which is replaced')
+    .action(async (file: string) => run((await import('./model.ts')).exportTo(file)))
+  model
     .command('reset')
     .description('forget what the model has learned about a supplier')
     .requiredOption('--supplier <ssp>', 'the supplier')
     .action(async ({ supplier }: { supplier: string }) =>
       run((await import('./model.ts')).reset(supplier)),
+    )
+}
+
+const addNotices: Add = (program, streams) => {
+  const repeated = (value: string, before: string[] = []) => [...before, value]
+  program
+    .command('notices')
+    .description('win and loss notices')
+    .command('import')
+    .description('take wins and losses from files; a notice that was taken before changes nothing')
+    .argument('<file...>', 'NDJSON, or CSV with a header, also gzip: bid_id, price, event, time, …')
+    .option(
+      '--log <path>',
+      'decision log with contexts, file or folder, may be repeated (default: opd.decisionLog)',
+      repeated,
+    )
+    .option(
+      '--column <name=column>',
+      'column or member that has a value, such as price=win_price, may be repeated',
+      repeated,
+    )
+    .option(
+      '--complete',
+      'the files have all wins: other bids of sealed nodes in the logs are lost',
+      false,
+    )
+    .option(...config)
+    .action(async (files: string[], options: ImportOptions) =>
+      (await import('./notices.ts')).importNotices(files, options, streams),
     )
 }
 
@@ -250,4 +285,5 @@ export const commands: readonly Add[] = [
   addSuppliers,
   addUsers,
   addModels,
+  addNotices,
 ]

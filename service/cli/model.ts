@@ -1,7 +1,7 @@
 /** `bidweir model list|freeze|unfreeze|rollback [ID]|reset --supplier SSP`: the same changes as the API makes (CONTRACT 8). */
 import { randomUUID } from 'node:crypto'
 import { existsSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { basename, dirname, resolve } from 'node:path'
 import type { Store } from '../../admin/store/index.ts'
 import {
   forgetSupplier,
@@ -11,9 +11,16 @@ import {
 } from '../../admin/store/model-control.ts'
 import { modes } from '../../opd/shared/arms.ts'
 import type { ModelControl } from '../../opd/state/model-control.ts'
-import { type SnapshotRow, snapshotCatalog } from '../../opd/state/snapshot-catalog.ts'
+import { writeModelFile } from '../../opd/state/model-file.ts'
+import {
+  newestSnapshots,
+  type SnapshotRow,
+  snapshotCatalog,
+} from '../../opd/state/snapshot-catalog.ts'
+import { writeDurably } from '../../opd/state/snapshots.ts'
 import type { Config } from '../config/schema.ts'
-import { modelsDirOf } from '../models.ts'
+import { loadOrCreateKeys } from '../context-keys.ts'
+import { modelSecrets, modelsDirOf } from '../models.ts'
 import { type CommandStreams, configOf, withStore } from './command.ts'
 
 interface Models {
@@ -104,3 +111,23 @@ export async function withModels(
   const config = await configOf(file, streams)
   return withStore(config, streams, (store) => command({ store, dir: modelsDirOf(config), config }))
 }
+
+/** Writes the newest snapshots of this node to a signed file, for nodes with `models.from`. */
+export const exportTo =
+  (file: string): ModelCommand =>
+  async ({ dir, store, config }) => {
+    const { resets } = await readModelControl(store.db)
+    const models = await newestSnapshots(dir)
+    if (models.length === 0)
+      throw new Error(
+        `no snapshot in ${resolve(dir)}: a node writes one every five minutes, and when it ends`,
+      )
+    const keys = config.opd.keys ?? loadOrCreateKeys(config.stateDir)
+    const [secret] = modelSecrets(config, keys)
+    const at = Math.max(...models.map((model) => model.at))
+    const bytes = writeModelFile({ at, resets, models }, secret!)
+    await writeDurably(dirname(resolve(file)), basename(file), bytes)
+    const names = models.map(({ mode, version }) => `${mode}-${version}`)
+    const kib = Math.ceil(bytes.length / 1024)
+    return `${resolve(file)}: ${names.join(' and ')} of ${iso(at)}, ${kib} KiB\n`
+  }

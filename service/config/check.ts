@@ -124,23 +124,37 @@ function chosenDir({ stateDir, store: { database } }: ParsedConfig): string {
   return beside ? dirname(database.slice(sqlite.length)) : 'data'
 }
 
-function databaseOf(database: string | undefined, stateDir: string, base: string): string {
-  if (database === undefined) return sqlite + join(stateDir, 'bidweir.db')
+/** A node with models of a file has no notices, so nothing in its database outlives it. */
+function databaseOf({ store, models }: ParsedConfig, stateDir: string, base: string): string {
+  const { database } = store
+  if (database === undefined)
+    return models.from === null ? sqlite + join(stateDir, 'bidweir.db') : inMemory
   if (!database.startsWith(sqlite) || database === inMemory) return database
   return sqlite + resolve(base, database.slice(sqlite.length))
 }
 
+const agentPort = 50051
+
+/** Exchanges that run agents say by SERVER_PORT where they call. */
+const agentAddress = () => `0.0.0.0:${process.env['SERVER_PORT'] || agentPort}`
+
+const resolvedLog = (log: ParsedConfig['proxy']['accessLog'], base: string) =>
+  log === null || log.path === 'stdout' ? log : { ...log, path: resolve(base, log.path) }
+
 /** Relative paths in a file are relative to the file itself (CONTRACT 2). `base`: its folder, or the working directory. */
 function resolvePaths(config: ParsedConfig, base: string): Config {
   const stateDir = resolve(base, chosenDir(config))
-  const { store, opd } = config
+  const { store, opd, agent, models, proxy } = config
   const { decisionLog } = opd
   const path = decisionLog === null ? '' : resolve(base, decisionLog.path)
   return {
     ...config,
     stateDir,
-    store: { ...store, database: databaseOf(store.database, stateDir, base) },
+    store: { ...store, database: databaseOf(config, stateDir, base) },
+    agent: agent === null ? null : { ...agent, listen: agent.listen ?? agentAddress() },
+    models: { ...models, from: models.from === null ? null : resolve(base, models.from) },
     opd: { ...opd, decisionLog: decisionLog === null ? null : { ...decisionLog, path } },
+    proxy: { ...proxy, accessLog: resolvedLog(proxy.accessLog, base) },
     suppliersFrom: config.suppliersFrom.map((folder) => resolve(base, folder)),
   }
 }

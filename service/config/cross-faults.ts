@@ -73,6 +73,35 @@ function repeatedAddresses(listeners: [name: string, listen: unknown][]): CrossF
   return faults
 }
 
+/** Faults of a node whose models come from a file. */
+function sealedFaults(at: (...path: string[]) => unknown): CrossFault[] {
+  const rules: [path: string[], isFault: boolean, allowed: string][] = [
+    [
+      ['node', 'role'],
+      at('node', 'role') !== 'serve',
+      'serve: a node with models.from does not train',
+    ],
+    [['store', 'redis'], at('store', 'redis') != null, 'null: the models come from models.from'],
+    [
+      ['opd', 'keys'],
+      at('opd', 'keys') === undefined,
+      'the keys of the node that reads its decision log',
+    ],
+    [
+      ['proxy', 'workers'],
+      ![undefined, 1].includes(at('proxy', 'workers') as number),
+      '1 with models.from',
+    ],
+  ]
+  return rules
+    .filter(([, isFault]) => isFault)
+    .map(([path, , allowed]) => {
+      const value = at(...path)
+      const found = value === undefined ? 'nothing' : `${String(value)} with models.from`
+      return { path, found, allowed }
+    })
+}
+
 /** Faults of secrets that are written into the file. */
 function writtenSecrets(suppliers: unknown, external: ReadonlyMap<string, string>): CrossFault[] {
   if (!Array.isArray(suppliers)) return []
@@ -115,6 +144,7 @@ export function crossFaults(root: unknown, external: ReadonlyMap<string, string>
       ['proxy', at('proxy', 'listen') ?? proxySchema.shape.listen.parse(undefined)],
       ['admin', at('admin', 'listen') ?? adminSchema.shape.listen.parse(undefined)],
       ['notices', at('notices', 'listen')],
+      ['agent', at('agent', 'listen')],
     ]),
   ]
   if (shared && at('opd', 'keys') === undefined)
@@ -125,11 +155,25 @@ export function crossFaults(root: unknown, external: ReadonlyMap<string, string>
     })
   faults.push(...uncertifiedCallers(at('suppliers'), at('proxy', 'tls', 'clientCa')))
   const role = at('node', 'role')
-  if ((role === 'serve' || role === 'train') && !hasRedis)
+  const isSealed = at('models', 'from') != null
+  if ((role === 'serve' || role === 'train') && !hasRedis && !isSealed)
     faults.push({
       path: ['node', 'role'],
       found: `${role} without store.redis`,
       allowed: 'all, or store.redis: nodes share the models through it',
+    })
+  if (isSealed) faults.push(...sealedFaults(at))
+  const serverPort = process.env['SERVER_PORT'] ?? ''
+  const isDefault = at('agent') != null && at('agent', 'listen') === undefined
+  if (
+    isDefault &&
+    serverPort !== '' &&
+    !(/^\d{1,5}$/.test(serverPort) && Number(serverPort) < 65_536)
+  )
+    faults.push({
+      path: ['agent', 'listen'],
+      found: `nothing, and SERVER_PORT is ${JSON.stringify(serverPort)}`,
+      allowed: 'host:port, or a port in SERVER_PORT',
     })
   const days = Number(
     at('store', 'retentionDays') ?? storeSchema.shape.retentionDays.parse(undefined),

@@ -29,6 +29,7 @@ export const restartKeys: readonly RestartKey[] = [
   { key: 'opd.attributionWindow', compare: 'value' },
   { key: 'opd.decisionLog', compare: 'value' },
   { key: 'node', compare: 'value' },
+  { key: 'models', compare: 'value' },
   { key: 'events', compare: 'value' },
   { key: 'log', compare: 'value' },
 ]

@@ -1,6 +1,12 @@
 /** The schema of the configuration file, composed of the schemas of each layer. */
 import * as z from 'zod'
-import { adminSchema, agentSchema, noticesSchema, storeSchema } from '../../admin/config.ts'
+import {
+  type AgentConfig,
+  adminSchema,
+  agentSchema,
+  noticesSchema,
+  storeSchema,
+} from '../../admin/config.ts'
 import { is32Bytes } from '../../opd/base/secret.ts'
 import { duration } from '../../opd/base/units.ts'
 import { clearingSchema, opdSchema } from '../../opd/config.ts'
@@ -158,7 +164,7 @@ export const configSchema = z.strictObject({
         .enum(['all', 'serve', 'train'])
         .default('all')
         .describe(
-          'all: prices bids, and trains the shared models if no other node does. serve: prices, and leaves the training to other nodes. train: trains and shares the models, without bid traffic. serve and train need store.redis.',
+          'all: prices bids, and trains the shared models if no other node does. serve: prices, and leaves the training to other nodes. train: trains and shares the models, without bid traffic. serve and train need store.redis; serve may have models.from instead.',
         ),
       zone: z
         .string()
@@ -171,6 +177,24 @@ export const configSchema = z.strictObject({
     })
     .prefault({})
     .describe('The part of this node among several.'),
+  models: z
+    .strictObject({
+      from: z
+        .string()
+        .min(1)
+        .nullable()
+        .default(null)
+        .describe(
+          'File of models that `bidweir model export` wrote, for a node without a network: it prices by them, does not train, and needs no database. The file is watched. Needs node.role: serve. null: the node trains, or shares the models of others.',
+        ),
+      key: base64url32
+        .optional()
+        .describe(
+          'Secret that signs and verifies exported models: 32 bytes in base64url. Default: the first of opd.keys signs, and any of them verifies.',
+        ),
+    })
+    .prefault({})
+    .describe('Models that come from a file.'),
   events: eventsSchema
     .nullable()
     .default(null)
@@ -227,6 +251,7 @@ export interface Config extends ParsedConfig {
   /** Absolute, as is every path below. */
   stateDir: string
   store: ParsedConfig['store'] & { database: string }
+  agent: AgentConfig | null
 }
 export type ConfigInput = z.input<typeof configSchema>
 export type SupplierConfig = Config['suppliers'][number]

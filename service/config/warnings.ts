@@ -42,6 +42,11 @@ const limitWarningsOf = ({ proxy, suppliers }: Config, count = workerCount(proxy
       : [],
   )
 
+const sealedWarningsOf = ({ models, opd }: Config) =>
+  models.from !== null && opd.decisionLog === null
+    ? ['models.from without opd.decisionLog: no win of this node can be attributed']
+    : []
+
 export function warningsOf(config: Config): string[] {
   const isPublic = !/^(127\.|localhost:|\[::1\])/.test(config.proxy.listen)
   const routes = config.suppliers.flatMap(({ id, endpoints, callers, opd }) => {
@@ -60,5 +65,6 @@ export function warningsOf(config: Config): string[] {
     ...config.suppliers.flatMap(opdWarningsOf),
     ...config.suppliers.flatMap(tlsWarningsOf),
     ...limitWarningsOf(config),
+    ...sealedWarningsOf(config),
   ]
 }

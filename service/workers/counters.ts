@@ -24,6 +24,7 @@ export interface Counts {
   suppliers: SupplierCounts[]
   faults: Float64Array
   closed: Map<string, number>
+  logged: Map<string, number>
   decoded: number
   lag: number
 }
@@ -69,6 +70,21 @@ class Increments {
   }
 }
 
+/** Increments of counts by name since the last call. */
+class MapIncrements {
+  private readonly before = new Map<string, number>()
+
+  of(counts: ReadonlyMap<string, number>): Map<string, number> {
+    const increments = new Map<string, number>()
+    for (const [name, count] of counts) {
+      const more = count - (this.before.get(name) ?? 0)
+      if (more > 0) increments.set(name, more)
+      this.before.set(name, count)
+    }
+    return increments
+  }
+}
+
 const controlOf = ({ modes: of }: SupplierStats) =>
   Object.fromEntries(
     modes.map((mode) => {
@@ -81,7 +97,8 @@ const controlOf = ({ modes: of }: SupplierStats) =>
 export function countsTaker(stats: EngineStats, proxy: ProxyCounters): () => Counts {
   const increments = new Increments()
   const totals = new Map<string, number>()
-  const closedBefore = new Map<string, number>()
+  const closed = new MapIncrements()
+  const logged = new MapIncrements()
   let decodedBefore = 0
   return () => {
     const suppliers: SupplierCounts[] = []
@@ -101,16 +118,14 @@ export function countsTaker(stats: EngineStats, proxy: ProxyCounters): () => Cou
         control: controlOf(engine),
       })
     }
-    const closed = new Map<string, number>()
-    for (const [reason, count] of proxy.closed) {
-      const more = count - (closedBefore.get(reason) ?? 0)
-      if (more > 0) closed.set(reason, more)
-      closedBefore.set(reason, count)
-    }
     const decoded = proxy.decoder.bytes - decodedBefore
     decodedBefore += decoded
     const faults = increments.of(stats.faults)
-    return { requests, suppliers, faults, closed, decoded, lag: proxy.takeLag() }
+    return {
+      ...{ requests, suppliers, faults, decoded, lag: proxy.takeLag() },
+      closed: closed.of(proxy.closed),
+      logged: logged.of(proxy.logged),
+    }
   }
 }
 
@@ -126,8 +141,11 @@ export function addCounts(counts: Counts, stats: EngineStats, proxy: ProxyCounte
     }
   }
   add(stats.faults, counts.faults)
-  for (const [reason, count] of counts.closed)
-    proxy.closed.set(reason, (proxy.closed.get(reason) ?? 0) + count)
+  for (const [added, sums] of [
+    [counts.closed, proxy.closed],
+    [counts.logged, proxy.logged],
+  ] as const)
+    for (const [name, count] of added) sums.set(name, (sums.get(name) ?? 0) + count)
   proxy.decoder.bytes += counts.decoded
   proxy.lag(counts.lag)
 }

@@ -1,7 +1,13 @@
 /** The first process of a node with workers: what workers may call, and what becomes of their decisions and counters. */
 import type { SeatRow } from '../../admin/store/decided-rows.ts'
 import type { Log } from '../../opd/base/log.ts'
-import type { BidLog, DecisionSink, SharedBidLog, SharedTokens } from '../../opd/ports.ts'
+import type {
+  BidLog,
+  DecisionLine,
+  DecisionSink,
+  SharedBidLog,
+  SharedTokens,
+} from '../../opd/ports.ts'
 import type { DayAmount } from '../../opd/pricing/day-reductions.ts'
 import type { EngineStats } from '../../opd/pricing/stats.ts'
 import { modes } from '../../opd/shared/arms.ts'
@@ -87,7 +93,7 @@ export function openWorkers(count: number, parts: NodeParts): WorkerPool {
         }
       },
       rows: parts.addRows,
-      entries(entries: [keyof DecisionSink, never][]) {
+      entries(entries: [DecisionLine, never][]) {
         for (const [kind, entry] of entries) sink?.[kind](entry)
       },
     },

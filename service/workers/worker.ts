@@ -7,7 +7,7 @@ import { collectDefaultMetrics, Registry } from 'prom-client'
 import { createDecidedRows, type SeatRow } from '../../admin/store/decided-rows.ts'
 import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
 import { createSlices } from '../../opd/base/slices.ts'
-import type { DecisionSink, SharedTokens } from '../../opd/ports.ts'
+import type { DecisionLine, DecisionSink, SharedTokens } from '../../opd/ports.ts'
 import { createBidBatch } from '../../opd/state/bid-entry.ts'
 import type { ModelControlSource } from '../../opd/state/model-control.ts'
 import { createModelManager } from '../../opd/state/model-manager.ts'
@@ -51,12 +51,13 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   })
   let rows: SeatRow[] = []
   const decided = createDecidedRows((row) => void rows.push(row))
-  let entries: [keyof DecisionSink, object][] = []
-  const entry = (kind: keyof DecisionSink) => (of: object) => {
+  let entries: [DecisionLine, object][] = []
+  const entry = (kind: DecisionLine) => (of: object) => {
     if (entries.length < maxEntries) entries.push([kind, of])
     else dropped++
   }
   const sink: DecisionSink = {
+    contexts: decisionLog?.contexts ?? false,
     decided: entry('decided'),
     won: entry('won'),
     withdrawn: entry('withdrawn'),

@@ -38,6 +38,8 @@ export interface AgentAnswer {
 /** The bytes of an RTBRequest. */
 export const encodeCall = (call: object): Buffer => method.requestSerialize(call)
 
+export const decodeAnswer = (bytes: Buffer): AgentAnswer => method.responseDeserialize(bytes)
+
 const published = '/com.iabtechlab.bidstream.mutation.services.v1.RTBExtensionPoint/GetMutations'
 export const printed = '/com.iabtechlab.bidstream.mutation.v1.RTBExtensionPoint/GetMutations'
 
@@ -69,7 +71,7 @@ export class AgentClient {
 
   /** Sends bytes to GetMutations; its answer, decoded. */
   async send(bytes: Buffer, path = published): Promise<AgentAnswer> {
-    return method.responseDeserialize(await this.exchange(bytes, path))
+    return decodeAnswer(await this.exchange(bytes, path))
   }
 
   call(call: object, path = published): Promise<AgentAnswer> {

@@ -5,7 +5,7 @@ import { homedir } from 'node:os'
 import { join } from 'node:path'
 
 const cache = process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache')
-const protobufPython =
+export const protobufPython =
   process.env['PROTOBUF_PYTHON'] ?? join(cache, 'bidweir', 'protobuf-venv', 'bin', 'python')
 
 export const protobufAbsent = existsSync(protobufPython) ? false : 'protobuf for Python not found'

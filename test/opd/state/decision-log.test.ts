@@ -39,7 +39,7 @@ t.test(
   'one line for each decision and each win, also for a win that the model may not learn from',
   async (t) => {
     const path = join(newFolder(), 'd.ndjson')
-    const sink = createDecisionLog({ path, maxBytes: mebi, keep: 2 }, log)
+    const sink = createDecisionLog({ path, maxBytes: mebi, keep: 2, contexts: false }, log)
     sink.decided(entry('a'))
     sink.won({ time: 5, id: 'a', ssp: 'acme', cleared: 1.6, late: false })
     sink.withdrawn({ time: 6, id: 'b', ssp: 'acme' })
@@ -56,7 +56,7 @@ t.test(
 t.test('it is rotated by size, and only so many are kept', async (t) => {
   const folder = newFolder()
   const path = join(folder, 'd.ndjson')
-  const sink = createDecisionLog({ path, maxBytes: 1000, keep: 2 }, log)
+  const sink = createDecisionLog({ path, maxBytes: 1000, keep: 2, contexts: false }, log)
   for (let n = 0; n < 12; n++) {
     for (let m = 0; m < 2; m++) sink.decided(entry(`${n}-${m}`))
     await sink.flush()
@@ -78,7 +78,7 @@ t.test('it is rotated by size, and only so many are kept', async (t) => {
 t.test('half a line that a crash left costs itself alone', async (t) => {
   const path = join(newFolder(), 'd.ndjson')
   appendFileSync(path, '{"time":1,"id":"whole"}\n{"time":2,"id":"ha')
-  const sink = createDecisionLog({ path, maxBytes: mebi, keep: 2 }, log)
+  const sink = createDecisionLog({ path, maxBytes: mebi, keep: 2, contexts: false }, log)
   sink.decided(entry('next'))
   await sink.close()
   const lines = linesOf(path)
@@ -91,7 +91,10 @@ t.test(
   { skip: existsSync('/dev/full') ? false : '/dev/full not found' },
   async (t) => {
     errors.length = 0
-    const sink = createDecisionLog({ path: '/dev/full', maxBytes: mebi, keep: 2 }, log)
+    const sink = createDecisionLog(
+      { path: '/dev/full', maxBytes: mebi, keep: 2, contexts: false },
+      log,
+    )
     for (let n = 0; n < 3; n++) {
       sink.decided(entry(`${n}`))
       await sink.flush()
@@ -104,7 +107,7 @@ t.test(
 
 t.test('a folder that is gone is found again, and the buffer is bounded', async (t) => {
   const path = join(newFolder(), 'gone', 'd.ndjson')
-  const sink = createDecisionLog({ path, maxBytes: mebi, keep: 2 }, log)
+  const sink = createDecisionLog({ path, maxBytes: mebi, keep: 2, contexts: false }, log)
   for (let n = 0; n < 60_000; n++) sink.decided(entry('x'))
   t.equal(sink.counts.dropped, 10_000)
   await sink.flush()

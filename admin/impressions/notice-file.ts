@@ -1,0 +1,133 @@
+/**
+ * Win and loss notices in files of platforms that call no URL (log-level files): NDJSON, or CSV with a header. The names are
+ * the parameters of the calls; `event` may be `loss`, and `time` is when the event happened.
+ */
+import { textLines } from '../../opd/state/text-lines.ts'
+import { type Notice, parseLoss, parseNotice } from './notice.ts'
+
+const names = [
+  'bid_id',
+  'price',
+  'event',
+  'time',
+  'ssp',
+  'cur',
+  'svc_opd',
+  'price_dsp',
+  'min_to_win',
+  'loss',
+] as const
+type Name = (typeof names)[number]
+export const noticeColumns: readonly string[] = names
+
+/** Where the file has a member under another name: name of ours, name of theirs. */
+export type ColumnNames = Readonly<Partial<Record<Name, string>>>
+
+export interface FileNotice {
+  file: string
+  /** From 1. */
+  line: number
+  isLoss: boolean
+  notice: Notice
+  /** Milliseconds since the epoch; null: the file does not say. */
+  time: number | null
+}
+export interface FileFault {
+  file: string
+  line: number
+  fault: string
+}
+
+type Values = Partial<Record<Name, string>>
+
+/** The cells of a line of CSV (RFC 4180, without line breaks in cells); null: a quote is not closed. */
+function csvCells(text: string): string[] | null {
+  const cells: string[] = []
+  const cell = /(?:"((?:[^"]|"")*)"|([^",]*))(,|$)/y
+  for (;;) {
+    const match = cell.exec(text)
+    if (match === null) return null
+    cells.push(match[1]?.replaceAll('""', '"') ?? match[2] ?? '')
+    if (match[3] === '') return cells
+  }
+}
+
+/** Milliseconds since the epoch; null: not a time. */
+function timeOf(text: string): number | null {
+  const time = /^\d{1,16}$/.test(text) ? Number(text) : Date.parse(text)
+  return Number.isFinite(time) ? time : null
+}
+
+/** Strings and numbers; other values count as absent. */
+function valuesOf(row: Readonly<Record<string, unknown>>, columns: ColumnNames): Values {
+  const values: Values = {}
+  for (const name of names) {
+    const value = row[columns[name] ?? name]
+    if (typeof value === 'string' || typeof value === 'number') values[name] = String(value)
+  }
+  return values
+}
+
+function noticeOf({
+  time,
+  event = '',
+  ...values
+}: Values): Omit<FileNotice, 'file' | 'line'> | string {
+  const at = time === undefined || time === '' ? null : timeOf(time)
+  if (at === null && time !== undefined && time !== '') return 'time is not a time'
+  const isLoss = event === 'loss'
+  const parsed = isLoss ? parseLoss(values, '') : parseNotice({ ...values, event }, '', true)
+  if ('faults' in parsed) return parsed.faults.map(({ detail }) => detail).join(', ')
+  return { isLoss, notice: parsed.notice, time: at }
+}
+
+/** The row of a line of NDJSON, or why it has none. */
+function jsonRow(text: string): Record<string, unknown> | string {
+  try {
+    const row: unknown = JSON.parse(text)
+    return typeof row === 'object' && row !== null && !Array.isArray(row)
+      ? (row as Record<string, unknown>)
+      : 'is no JSON object'
+  } catch {
+    return 'is not JSON'
+  }
+}
+
+/** Reads the rows of a file: its first line says whether it is CSV. */
+class Rows {
+  private header: readonly string[] | null = null
+  private isFirst = true
+
+  /** null: the line has no row. */
+  read(text: string): Record<string, unknown> | string | null {
+    const isFirst = this.isFirst
+    this.isFirst = false
+    if (isFirst && !text.startsWith('{')) {
+      this.header = csvCells(text)
+      return this.header === null ? 'is neither JSON nor a header of CSV' : null
+    }
+    const { header } = this
+    if (header === null) return jsonRow(text)
+    const cells = csvCells(text)
+    if (cells === null) return 'is not CSV: a quote is not closed'
+    if (cells.length !== header.length)
+      return `has ${cells.length} cells, and the header ${header.length}`
+    return Object.fromEntries(header.map((name, at) => [name, cells[at]!]))
+  }
+}
+
+/** The notices of a file, gzip or plain, and the faults of its lines. */
+export async function* readNotices(
+  file: string,
+  columns: ColumnNames = {},
+): AsyncGenerator<FileNotice | FileFault> {
+  const rows = new Rows()
+  for await (const batch of textLines(file))
+    for (const { number: line, text, fault: unreadable } of batch) {
+      if (text === '') continue
+      const row = text === null ? unreadable : rows.read(text)
+      if (row === null) continue
+      const notice = typeof row === 'string' ? row : noticeOf(valuesOf(row, columns))
+      yield typeof notice === 'string' ? { file, line, fault: notice } : { file, line, ...notice }
+    }
+}
