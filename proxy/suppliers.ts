@@ -70,9 +70,9 @@ export class Suppliers {
   /** Faults of endpoints that fail the health checks of this process. */
   get unhealthyEndpoints(): UnhealthyEndpoints {
     const found: Map<string, Map<string, string>> = new Map()
-    for (const { id, endpoints } of this.all.values())
-      for (const { name, unhealthy } of endpoints.all)
-        if (unhealthy !== null) getOrAdd(found, id, () => new Map()).set(name, unhealthy)
+    for (const supplier of this.all.values())
+      for (const { name, unhealthy } of supplier.everyEndpoint())
+        if (unhealthy !== null) getOrAdd(found, supplier.id, () => new Map()).set(name, unhealthy)
     return found
   }
 

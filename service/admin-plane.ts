@@ -217,7 +217,7 @@ export async function openAdminPlane(
         followed: followModelControl,
         now,
         endpoints: (id) =>
-          (proxy.suppliers.get(id)?.endpoints.all ?? []).map((endpoint) => {
+          (proxy.suppliers.get(id)?.everyEndpoint() ?? []).map((endpoint) => {
             const { name, weight, zone = null, priority } = endpoint
             return { url: name, weight, zone, priority }
           }),

@@ -236,6 +236,19 @@ const healthCheckSchema = z.strictObject({
 
 export type HealthCheckConfig = z.infer<typeof healthCheckSchema>
 
+const endpointList = z.array(z.union([endpointUrl, endpointObject])).max(64)
+
+const canarySchema = z.strictObject({
+  endpoints: endpointList
+    .min(1)
+    .describe('Endpoints that get a share of the auctions, as in `endpoints`.'),
+  share: z
+    .number()
+    .min(0)
+    .max(1)
+    .describe('Share of the auctions, by the id of the bid request: the same ones on all nodes.'),
+})
+
 const discoverySchema = z.strictObject({
   dns: z
     .strictObject({
@@ -269,9 +282,7 @@ export type DiscoveryConfig = z.infer<typeof discoverySchema>
 
 /** What the keys of an upstream are, as a supplier of the configuration has them. */
 export const upstreamShape = {
-  endpoints: z
-    .array(z.union([endpointUrl, endpointObject]))
-    .max(64)
+  endpoints: endpointList
     .default([])
     .describe(
       'Endpoints of the supplier, between which requests are balanced: a URL, or an object with a weight, a zone and a priority. Without one the integration serves standalone prices only.',
@@ -288,6 +299,11 @@ export const upstreamShape = {
   outliers: outliersSchema
     .prefault({})
     .describe('When an endpoint that fails gets no requests, and for how long.'),
+  canary: canarySchema
+    .optional()
+    .describe(
+      'Other endpoints for a share of the auctions, such as a new version of the supplier, with metrics of both.',
+    ),
   healthCheck: healthCheckSchema
     .optional()
     .describe(

@@ -50,7 +50,7 @@ export class Discovery {
   private readonly asker: Asker
   private readonly options: DiscoveryOptions
   private readonly timer: NodeJS.Timeout | null
-  private configured: readonly EndpointConfig[] = []
+  private names: ReadonlySet<string> = new Set()
   /** By name. The last good answer is kept. */
   private readonly records = new Map<string, SrvRecord[]>()
   private closed = false
@@ -70,12 +70,17 @@ export class Discovery {
     this.timer = type === 'SRV' ? setInterval(() => void this.refresh(), every).unref() : null
   }
 
+  /** The endpoints whose names are asked for, those of a canary included. */
+  watch(configured: readonly EndpointConfig[]): void {
+    if (this.timer === null) return
+    const before = this.names
+    this.names = new Set(configured.map(({ url }) => new URL(url).hostname))
+    if ([...this.names].some((name) => !before.has(name))) void this.refresh()
+  }
+
   /** The endpoints of the configured ones. Until a name has an answer, the endpoint is as configured. */
   endpoints(configured: readonly EndpointConfig[]): readonly EndpointConfig[] {
     if (this.timer === null) return configured
-    const known = new Set(this.configured.map(({ url }) => url))
-    this.configured = configured
-    if (configured.some(({ url }) => !known.has(url))) void this.refresh()
     return configured.flatMap((endpoint) => {
       const records = this.records.get(new URL(endpoint.url).hostname)
       return records?.map((record) => endpointOf(record, endpoint)) ?? [endpoint]
@@ -83,7 +88,7 @@ export class Discovery {
   }
 
   private async refresh(): Promise<void> {
-    const names = new Set(this.configured.map(({ url }) => new URL(url).hostname))
+    const { names } = this
     for (const name of this.records.keys()) if (!names.has(name)) this.records.delete(name)
     const changes = await Promise.all([...names].map((name) => this.ask(name)))
     if (!this.closed && changes.includes(true)) this.options.onChange()

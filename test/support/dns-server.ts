@@ -67,9 +67,7 @@ export async function dnsServer(table: DnsTable) {
       query.subarray(0, 2),
       uint16(flags, 1, answers.length, 0, 0),
       query.subarray(12, end),
-      ...answers.map((data) =>
-        Buffer.concat([uint16(0xc00c, type, 1, 0, 1, data.length), data]),
-      ),
+      ...answers.map((data) => Buffer.concat([uint16(0xc00c, type, 1, 0, 1, data.length), data])),
     ])
     socket.send(response, port, address)
   })
