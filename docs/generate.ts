@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import { eventJsonSchema } from '../service/events/event.ts'
 import { chartFiles } from './generate/chart.ts'
+import { problemsPage } from './generate/problems.ts'
 import { quotingDocuments } from './generate/quotes.ts'
 import { reasons } from './generate/reasons.ts'
 import { api, inspectService, metrics } from './generate/service.ts'
@@ -16,6 +17,7 @@ export async function reference(): Promise<Record<string, string>> {
     'api.md': api(inspected.api),
     'metrics.md': metrics(inspected.metrics),
     'reasons.md': reasons(),
+    'problems.md': problemsPage(),
     'events.schema.json': `${JSON.stringify(eventJsonSchema(), null, 2)}\n`,
   }
 }

@@ -11,14 +11,14 @@ const tokenIn = (authorization: string) => bearerScheme.exec(authorization)?.[1]
 const maxToken = 12_000
 
 export function tokenProblem(reply: FastifyReply, code: TokenErrorCode): Problem {
-  const { status, error, title } = tokenErrors[code]
-  if (status === 503) reply.header('retry-after', '5')
+  const { problem, error, title } = tokenErrors[code]
+  if (problem === 'unavailable') reply.header('retry-after', '5')
   else {
     const detail = error === null ? '' : `, error="${error}", error_description="${title}"`
     reply.header('www-authenticate', `Bearer realm="bidweir"${detail}`)
   }
   reply.header('cache-control', 'no-store')
-  return new Problem(status, status === 401 ? 'unauthorized' : code, title)
+  return new Problem(problem, { title })
 }
 
 function readToken(request: FastifyRequest): string {

@@ -3,11 +3,12 @@ import { errors } from 'jose'
 import NodeCache from 'node-cache'
 import type { Caller } from '../http/roles.ts'
 
-const invalid = (title: string) => ({ status: 401, error: 'invalid_token', title }) as const
+const invalid = (title: string) =>
+  ({ problem: 'unauthorized', error: 'invalid_token', title }) as const
 
-/** Reasons to refuse a token, with status, RFC 6750 error and title. Tests and logs use the codes. */
+/** Reasons to refuse a token, with the problem, the RFC 6750 error and the title. Tests and logs use the codes. */
 export const tokenErrors = {
-  missing: { status: 401, error: null, title: 'A bearer token is required' },
+  missing: { problem: 'unauthorized', error: null, title: 'A bearer token is required' },
   malformed: invalid('The bearer token is malformed'),
   algorithm: invalid('The algorithm of the signature is not supported'),
   unknown_key: invalid('The key of the signature is not known'),
@@ -18,8 +19,16 @@ export const tokenErrors = {
   audience: invalid('The token is for another service'),
   type: invalid('The token is not an access token'),
   claims: invalid('A claim of the token is not valid'),
-  forbidden: { status: 403, error: 'insufficient_scope', title: 'The caller lacks the role' },
-  unavailable: { status: 503, error: null, title: 'Tokens cannot be verified at the moment' },
+  forbidden: {
+    problem: 'forbidden',
+    error: 'insufficient_scope',
+    title: 'The caller lacks the role',
+  },
+  unavailable: {
+    problem: 'unavailable',
+    error: null,
+    title: 'Tokens cannot be verified at the moment',
+  },
 } as const
 
 export type TokenErrorCode = keyof typeof tokenErrors

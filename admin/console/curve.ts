@@ -89,7 +89,7 @@ export const curveRoute = (deps: CurveDeps): Route => ({
     const { ssp, publisher, domain, in: price, floor } = queryOf(curveQuery, request)
     find(deps, request, ssp)
     const config = deps.activeOpd(ssp)
-    if (config === null) throw new Problem(404, 'opd_off', 'OPD is off for this supplier')
+    if (config === null) throw new Problem('opd_off')
     if (price === undefined && floor !== undefined)
       throw malformed([{ pointer: 'floor', detail: 'floor is of one bid: send in as well' }])
     const { mode, minFactor } = config
@@ -107,11 +107,9 @@ export const curveRoute = (deps: CurveDeps): Route => ({
     }
     const bids = deps.recentBids(mode, filter, most)
     if (bids.length < fewest)
-      throw new Problem(
-        404,
-        'too_few_bids',
-        `Only ${bids.length} such bids are known, ${fewest} are needed`,
-      )
+      throw new Problem('too_few_bids', {
+        title: `Only ${bids.length} such bids are known, ${fewest} are needed`,
+      })
     return answer(bids, bids.length)
   },
 })

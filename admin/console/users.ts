@@ -61,10 +61,10 @@ const newUser: z.infer<typeof newUserSchema> = {
 }
 
 const refusals: Readonly<Record<Exclude<Changed, 'changed'>, () => Problem>> = {
-  unknown: () => new Problem(404, 'unknown_user', 'No such user'),
+  unknown: () => new Problem('unknown_user'),
   last_admin: () => {
     const title = 'Without this user nobody could log in as operator of all accounts'
-    return new Problem(409, 'last_admin', title)
+    return new Problem('last_admin', { title })
   },
 }
 
@@ -127,7 +127,7 @@ export function userRoutes({ store, now }: UsersDeps): Route[] {
         const user = bodyOf(newUserSchema, request)
         const { name } = user
         if (!(await addUser(store, user, now(), authorOf(request))))
-          throw new Problem(409, 'user_exists', `There is a user ${name} already`)
+          throw new Problem('user_exists', { title: `There is a user ${name} already` })
         return reply.code(201).send(await read(name))
       }),
     },

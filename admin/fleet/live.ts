@@ -227,7 +227,7 @@ export const liveRoute = (deps: LiveDeps): Route => ({
   async handler(request) {
     const { node } = queryOf(liveQuery, request)
     const snapshot = await liveSnapshot(deps, request.caller!, node)
-    if (snapshot === null) throw new Problem(404, 'unknown_node', 'No such node')
+    if (snapshot === null) throw new Problem('unknown_node')
     return snapshot
   },
 })

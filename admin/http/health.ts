@@ -54,8 +54,8 @@ export const alive: FastifyPluginAsync = async (app) => addRoute(app, aliveRoute
 const adminSummary = 'Readiness of the store for API calls and win notices'
 
 /** `parts` are those that are missing. */
-function readiness(code: string, parts: readonly string[]) {
-  if (parts.length > 0) throw new Problem(503, code, `not ready: ${parts.join(', ')}`)
+function readiness(code: 'not_ready' | 'store_unavailable', parts: readonly string[]) {
+  if (parts.length > 0) throw new Problem(code, { title: `not ready: ${parts.join(', ')}` })
   return { status: 'ready' }
 }
 

@@ -11,7 +11,7 @@ import { Problem } from './problem.ts'
 export const rejectEncodedBody: onRequestAsyncHookHandler = async ({ headers }, reply) => {
   if (/^(identity)?$/i.test(headers['content-encoding'] ?? '')) return
   reply.header('accept-encoding', 'identity')
-  throw new Problem(415, 'unsupported_encoding', 'The body must not be encoded')
+  throw new Problem('unsupported_encoding')
 }
 
 /**
@@ -25,7 +25,7 @@ export const singularFields: onRequestAsyncHookHandler = async ({ raw }, reply) 
   if (oneHost && occurrences(rawHeaders, 'authorization') <= 1) return
   reply.header('connection', 'close')
   const title = oneHost ? 'At most one Authorization is allowed' : 'Exactly one Host is required'
-  throw new Problem(400, 'malformed', title)
+  throw new Problem('malformed', { title })
 }
 
 /** A body is discarded up to this size and for this time. */

@@ -1,5 +1,6 @@
 import type { FastifyReply } from 'fastify'
 import * as z from 'zod'
+import { type ProblemCode, problems } from './problems.ts'
 
 const faultSchema = z.object({
   pointer: z.string().describe('JSON pointer into the body (RFC 6901), or the name of a parameter'),
@@ -21,18 +22,27 @@ export const problemSchema = z
     description: 'RFC 9457. `code` is stable and meant for programs, `title` for people.',
   })
 
+interface ProblemDetails {
+  /** Instead of that of the code. */
+  title?: string
+  faults?: readonly ProblemFault[]
+}
+
 /** A handler throws it to refuse a request; the listener sends it as a problem document. */
 export class Problem extends Error {
   override name = 'Problem'
-  readonly status: number
-  readonly code: string
+  readonly code: ProblemCode
   readonly faults: readonly ProblemFault[]
 
-  constructor(status: number, code: string, title: string, faults: readonly ProblemFault[] = []) {
+  /** @param code a row of `problems` */
+  constructor(code: ProblemCode, { title = problems[code][1], faults = [] }: ProblemDetails = {}) {
     super(title)
-    this.status = status
     this.code = code
     this.faults = faults
+  }
+
+  get status(): number {
+    return problems[this.code][0]
   }
 }
 
@@ -42,8 +52,7 @@ export class BusyError extends Error {
 }
 
 /** A query or a body with these faults. */
-export const malformed = (faults: readonly ProblemFault[]) =>
-  new Problem(400, 'malformed', 'The request is not valid', faults)
+export const malformed = (faults: readonly ProblemFault[]) => new Problem('malformed', { faults })
 
 /** Sends an RFC 9457 problem document. `code` is stable: tests and metrics use it. */
 export function problem(

@@ -16,6 +16,7 @@ import { StoreError } from '../store/errors.ts'
 import { drainBody, singularFields } from './hooks.ts'
 import { serveDocument } from './openapi.ts'
 import { BusyError, Problem, problem } from './problem.ts'
+import type { ProblemCode } from './problems.ts'
 
 /** Milliseconds. */
 const headTimeout = 10_000
@@ -107,10 +108,9 @@ function unknownPaths(app: FastifyInstance) {
       if (pattern.test(path)) for (const each of methods) allowed.add(each)
     // if the method exists but the route did not match, for example because a name is too long, there is no such
     // resource
-    if (allowed.size === 0 || allowed.has(method))
-      return new Problem(404, 'not_found', 'No such path')
+    if (allowed.size === 0 || allowed.has(method)) return new Problem('not_found')
     reply.header('allow', [...allowed].sort().join(', '))
-    return new Problem(405, 'method_not_allowed', `${method} is not allowed for this path`)
+    return new Problem('method_not_allowed', { title: `${method} is not allowed for this path` })
   }
 }
 
@@ -135,7 +135,8 @@ interface Admin {
 const maxParamLength = 600
 const bodyLimit = 1024 * 1024
 
-const codes: Readonly<Record<number, string>> = {
+/** Codes of errors of fastify. */
+const codes: Readonly<Record<number, ProblemCode>> = {
   400: 'malformed',
   404: 'not_found',
   405: 'method_not_allowed',

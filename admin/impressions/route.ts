@@ -5,6 +5,7 @@ import { admit, optionalCaller, tokenProblem } from '../auth/bearer.ts'
 import type { TokenVerifier } from '../auth/tokens.ts'
 import { addRoute, jsonAnswer, type Route } from '../http/call.ts'
 import { type ProblemFault, problem } from '../http/problem.ts'
+import { type ProblemCode, problems } from '../http/problems.ts'
 import { type Caller, may } from '../http/roles.ts'
 import { type LossDeps, processLoss } from './losses.ts'
 import { auditPrice, lossSchema, noticeSchema, parseLoss, parseNotice } from './notice.ts'
@@ -25,37 +26,23 @@ interface ImpressionDeps extends LossDeps {
 /** Notices in progress at a time, and losses; more are 503. */
 const maxPending = 10_000
 
-/** Errors by code: status, title, and the faults that are reported with it. */
-const refusals = {
-  invalid_parameters: [400, 'A parameter of the notice is not valid', []],
-  svc_opd_required: [
-    400,
-    'This integration is in margin mode: svc_opd is required',
-    [{ pointer: 'svc_opd', detail: 'svc_opd is missing' }],
-  ],
-  context_required: [401, 'A valid svc_opd or an access token is required', []],
+/** Faults that are reported with a refusal unless it has its own. */
+const faultsOf: Readonly<Partial<Record<ProblemCode, readonly ProblemFault[]>>> = {
+  svc_opd_required: [{ pointer: 'svc_opd', detail: 'svc_opd is missing' }],
   implausible_price: [
-    422,
-    'The cleared price is not plausible',
-    [
-      {
-        pointer: 'price',
-        detail: 'price is 0, or more than clearing.maxOver times the price sent',
-      },
-    ],
+    {
+      pointer: 'price',
+      detail: 'price is 0, or more than clearing.maxOver times the price sent',
+    },
   ],
-  store_unavailable: [503, 'The win could not be stored: try again', []],
-} as const satisfies Record<
-  Rejection | 'store_unavailable',
-  readonly [number, string, ProblemFault[]]
->
+}
 
 function refuse(
   reply: FastifyReply,
-  code: keyof typeof refusals,
-  faults: readonly ProblemFault[] = refusals[code][2],
+  code: Rejection | 'store_unavailable',
+  faults: readonly ProblemFault[] = faultsOf[code] ?? [],
 ): FastifyReply {
-  const [status, title] = refusals[code]
+  const [status, title] = problems[code]
   if (status === 401) reply.header('www-authenticate', 'Bearer')
   if (status === 503) reply.header('retry-after', 1)
   return problem(reply, status, code, title, faults)

@@ -43,7 +43,7 @@ export function find<S extends Owned>(
   id = (request.params as { id: string }).id,
 ): S {
   const supplier = visible(suppliers, request).find((each) => each.id === id)
-  if (supplier === undefined) throw new Problem(404, 'unknown_supplier', 'No such supplier')
+  if (supplier === undefined) throw new Problem('unknown_supplier')
   return supplier
 }
 
@@ -52,7 +52,7 @@ export const ofAllAccounts =
   (handler: Handler): Handler =>
   async (request, reply) => {
     if (request.caller!.account === everyone) return handler(request, reply)
-    throw new Problem(403, 'forbidden', 'Only account * may do this')
+    throw new Problem('forbidden', { title: 'Only account * may do this' })
   }
 
 export const authorOf = ({ caller, id }: FastifyRequest): Author => ({

@@ -95,7 +95,7 @@ export const etagOf = ({ version }: Pick<StoredBlock, 'version'>) => `"${version
 export const accountOf = ({ account }: Block): string | null =>
   typeof account === 'string' ? account : null
 
-export const unknownSupplier = () => new Problem(404, 'unknown_supplier', 'No such supplier')
+export const unknownSupplier = () => new Problem('unknown_supplier')
 
 const fileFault = (rules: BlockRules, id: string) =>
   `${id} is a supplier of ${rules.fileOf(id) ?? 'the built-in configuration'}: change it there`
@@ -103,14 +103,14 @@ const fileFault = (rules: BlockRules, id: string) =>
 /** Refuses a supplier of the file, which is read-only here. */
 export function refuseFile(rules: BlockRules, id: string): void {
   if (rules.inFile(id))
-    throw new Problem(409, 'file_supplier', fileFault(rules, id), [
-      { pointer: '/id', detail: fileFault(rules, id) },
-    ])
+    throw new Problem('file_supplier', {
+      title: fileFault(rules, id),
+      faults: [{ pointer: '/id', detail: fileFault(rules, id) }],
+    })
 }
 
 export function refuseFaults(faults: readonly ProblemFault[]): void {
-  if (faults.length > 0)
-    throw new Problem(422, 'invalid_supplier', 'The supplier has faults', faults)
+  if (faults.length > 0) throw new Problem('invalid_supplier', { faults })
 }
 
 /** An id that was deleted can be used again only by its account. */
@@ -123,13 +123,12 @@ function reserved(row: StoredBlock | undefined, block: Block): ProblemFault[] {
 
 export function refuseReserved(row: StoredBlock | undefined, block: Block): void {
   const conflicts = reserved(row, block)
-  if (conflicts.length > 0)
-    throw new Problem(409, 'reserved', 'The id belongs to another account', conflicts)
+  if (conflicts.length > 0) throw new Problem('reserved', { faults: conflicts })
 }
 
 export function refuseExcess(rules: BlockRules, stored: number): void {
   if (stored + rules.fileCount() > maxSuppliers)
-    throw new Problem(422, 'too_many', `There can be at most ${maxSuppliers} suppliers`)
+    throw new Problem('too_many', { title: `There can be at most ${maxSuppliers} suppliers` })
 }
 
 /** What a list changes. */
@@ -169,7 +168,10 @@ export async function listFaults(rules: BlockRules, list: readonly unknown[]): P
       faults.push({ pointer: at + pointer, detail })
   }
   if (conflicts.length > 0)
-    throw new Problem(409, 'file_supplier', 'The file has suppliers of the list', conflicts)
+    throw new Problem('file_supplier', {
+      title: 'The file has suppliers of the list',
+      faults: conflicts,
+    })
   refuseFaults(faults)
 }
 
@@ -206,7 +208,7 @@ export async function planList(
     }
   }
   if (conflicts.length > 0)
-    throw new Problem(409, 'reserved', 'An id belongs to another account', conflicts)
+    throw new Problem('reserved', { title: 'An id belongs to another account', faults: conflicts })
   refuseExcess(rules, list.length)
   for (const { id, block } of current.values()) {
     if (block === null || kept.has(id)) continue

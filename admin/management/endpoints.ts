@@ -184,9 +184,9 @@ export function endpointRoutes(access: EndpointAccess): Route[] {
     const { endpoint, action, for: text } = bodyOf(changeSchema, request)
     const urls = access.endpoints(id).map(({ url }) => url)
     if (!urls.includes(endpoint))
-      throw new Problem(422, 'unknown_endpoint', 'The supplier has no such endpoint', [
-        { pointer: '/endpoint', detail: `must be one of ${urls.join(', ')}` },
-      ])
+      throw new Problem('unknown_endpoint', {
+        faults: [{ pointer: '/endpoint', detail: `must be one of ${urls.join(', ')}` }],
+      })
     const until = store.clock() + milliseconds(text)
     const wanted =
       action === 'release' ? null : ({ state: action === 'eject' ? 'out' : 'in', until } as const)
@@ -194,9 +194,14 @@ export function endpointRoutes(access: EndpointAccess): Route[] {
     await setOverride(store, now(), change, endpoint, wanted, (current) => {
       const out = new Set(current.flatMap((row) => (row.state === 'out' ? [row.endpoint] : [])))
       if (action === 'eject' && urls.every((url) => url === endpoint || out.has(url)))
-        throw new Problem(409, 'last_endpoint', 'No other endpoint would be left', [
-          { pointer: '/endpoint', detail: 'all others are ejected: restore or release one first' },
-        ])
+        throw new Problem('last_endpoint', {
+          faults: [
+            {
+              pointer: '/endpoint',
+              detail: 'all others are ejected: restore or release one first',
+            },
+          ],
+        })
     })
     changed()
     return (await shown([id]))[0]

@@ -57,7 +57,7 @@ export function holdRoutes(access: Access): Route[] {
         if (id !== everyone) find(access, request)
         // A hold of all integrations affects other accounts.
         else if (request.caller!.account !== everyone)
-          throw new Problem(403, 'forbidden', 'Only account * may hold all integrations')
+          throw new Problem('forbidden', { title: 'Only account * may hold all integrations' })
         const { hold } = bodyOf(holdSchema, request)
         await setHold(store, now(), hold, changeOf(request, id, 'hold'))
         changed()

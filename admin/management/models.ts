@@ -161,8 +161,8 @@ export function modelRoutes(access: ModelAccess): Route[] {
           if (!(error instanceof SnapshotCatalogError)) throw error
           const { code, message } = error
           throw code === 'absent'
-            ? new Problem(404, 'unknown_snapshot', message)
-            : new Problem(409, 'damaged_snapshot', message)
+            ? new Problem('unknown_snapshot', { title: message })
+            : new Problem('damaged_snapshot', { title: message })
         }
         return done(request)
       }),

@@ -3,14 +3,15 @@
  * stored rows and the request.
  */
 import { isDeepStrictEqual } from 'node:util'
-import type { ProblemFault } from '../http/problem.ts'
+import { Problem, type ProblemFault } from '../http/problem.ts'
+import type { ProblemCode } from '../http/problems.ts'
 import type { SupplierRows } from '../store/suppliers.ts'
 import type { DataCenter, QpsEntry, Seat } from '../store/tables.ts'
 import type { CreateBody, UpdateBody } from './schema.ts'
 
 export type ChangeResult =
   | { ok: true; after: { seats: Seat[]; datacenters: DataCenter[] }; changed: boolean }
-  | { ok: false; status: 409 | 422; code: string; title: string; faults: ProblemFault[] }
+  | { ok: false; problem: Problem }
 
 interface Names {
   id: string
@@ -18,12 +19,10 @@ interface Names {
   name_external: string
 }
 
-const refused = (
-  status: 409 | 422,
-  code: string,
-  title: string,
-  faults: ProblemFault[],
-): ChangeResult => ({ ok: false, status, code, title, faults })
+const refused = (code: ProblemCode, faults: ProblemFault[]): ChangeResult => ({
+  ok: false,
+  problem: new Problem(code, { faults }),
+})
 
 /**
  * `client_qps` of a location must not exceed the sum of the seats' values for it. A seat with null there has no limit, so
@@ -72,8 +71,7 @@ const conflictsWith = (row: object, sent: object, pointer: string, name: string)
 /** POST: adds seats and data centers. One that exists is ignored if nothing in it differs, and a conflict otherwise. */
 export function planCreate(rows: SupplierRows, body: CreateBody, names: Names): ChangeResult {
   const wrongNames = nameFaults(body, names)
-  if (wrongNames.length > 0)
-    return refused(422, 'names_differ', 'The names are not the names of this supplier', wrongNames)
+  if (wrongNames.length > 0) return refused('names_differ', wrongNames)
   const conflicts: ProblemFault[] = []
   const newSeats: Seat[] = []
   for (const [at, { name, name_external, is_active, qps }] of body.dsp_seats.entries()) {
@@ -94,12 +92,11 @@ export function planCreate(rows: SupplierRows, body: CreateBody, names: Names): 
     if (current === undefined) newCenters.push({ location, client_qps, is_active })
     else conflicts.push(...conflictsWith(current, sent, `/datacenters/${at}`, location))
   }
-  if (conflicts.length > 0) return refused(409, 'exists', 'An entry exists already', conflicts)
+  if (conflicts.length > 0) return refused('exists', conflicts)
   const seats = [...rows.seats, ...newSeats]
   const datacenters = [...rows.datacenters, ...newCenters]
   const faults = allotmentFaults(seats, datacenters, body.datacenters)
-  if (faults.length > 0)
-    return refused(422, 'allotment', "An allotment exceeds the sum of its seats' qps", faults)
+  if (faults.length > 0) return refused('allotment', faults)
   const changed = newSeats.length > 0 || newCenters.length > 0
   return { ok: true, after: { seats, datacenters }, changed }
 }
@@ -154,11 +151,9 @@ export function planUpdate(rows: SupplierRows, body: UpdateBody, names: Names): 
   const faults = nameFaults(body, names)
   const seats = merged('dsp_seats', rows.seats, body.dsp_seats, faults)
   const datacenters = merged('datacenters', rows.datacenters, body.datacenters, faults)
-  if (faults.length > 0)
-    return refused(422, 'not_editable', 'Only is_active and client_qps can be edited', faults)
+  if (faults.length > 0) return refused('not_editable', faults)
   const broken = allotmentFaults(seats, datacenters, body.datacenters)
-  if (broken.length > 0)
-    return refused(422, 'allotment', "An allotment exceeds the sum of its seats' qps", broken)
+  if (broken.length > 0) return refused('allotment', broken)
   const changed =
     !isDeepStrictEqual(seats, rows.seats) || !isDeepStrictEqual(datacenters, rows.datacenters)
   return { ok: true, after: { seats, datacenters }, changed }

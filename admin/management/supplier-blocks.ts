@@ -123,9 +123,10 @@ function blockOf(body: unknown): Block {
 /** The block of a call for one id, which the body may leave out. */
 function withId(block: Block, id: string): Block {
   if (block['id'] !== undefined && block['id'] !== id)
-    throw new Problem(422, 'not_editable', 'The id cannot be changed', [
-      { pointer: '/id', detail: `the id of this path is ${id}` },
-    ])
+    throw new Problem('not_editable', {
+      title: 'The id cannot be changed',
+      faults: [{ pointer: '/id', detail: `the id of this path is ${id}` }],
+    })
   return { id, ...block }
 }
 
@@ -188,10 +189,8 @@ function supplierBlockRoutes(deps: BlockDeps): Route[] {
   function refuseOutdated(request: FastifyRequest, row: StoredBlock, isRequired: boolean): void {
     const wanted = request.headers['if-match']
     if (wanted === undefined) {
-      if (isRequired)
-        throw new Problem(428, 'precondition_required', 'If-Match is missing: read the supplier')
-    } else if (!matches(wanted, etagOf(row)))
-      throw new Problem(412, 'outdated', 'The supplier has changed since it was read')
+      if (isRequired) throw new Problem('precondition_required')
+    } else if (!matches(wanted, etagOf(row))) throw new Problem('outdated')
   }
 
   /** Decides with the stored row about one supplier, and writes, or says what would be written. */
@@ -256,9 +255,10 @@ function supplierBlockRoutes(deps: BlockDeps): Route[] {
     refuseFaults(deps.check(block))
     return changeOne(request, reply, id as string, (row) => {
       if (row !== undefined && row.block !== null)
-        throw new Problem(409, 'exists', 'A supplier of this id exists', [
-          { pointer: '/id', detail: `${id} exists: PUT or PATCH changes it` },
-        ])
+        throw new Problem('exists', {
+          title: 'A supplier of this id exists',
+          faults: [{ pointer: '/id', detail: `${id} exists: PUT or PATCH changes it` }],
+        })
       refuseReserved(row, block)
       return changeOf(id as string, 'supplier_create', null, block)
     })
@@ -287,9 +287,11 @@ function supplierBlockRoutes(deps: BlockDeps): Route[] {
     const [old] = await readVersions(store.db, id, { before: version + 1, limit: 1 })
     if (old === undefined) throw unknownSupplier()
     if (old.version !== version || old.block === null)
-      throw new Problem(422, 'no_version', 'There is no such version to return to', [
-        { pointer: '/version', detail: `version ${version} is none that the supplier had` },
-      ])
+      throw new Problem('no_version', {
+        faults: [
+          { pointer: '/version', detail: `version ${version} is none that the supplier had` },
+        ],
+      })
     const { block } = old
     refuseFaults(deps.check(block))
     return changeOne(request, reply, id, (row) => {
@@ -305,7 +307,7 @@ function supplierBlockRoutes(deps: BlockDeps): Route[] {
     const wanted = request.headers['if-match']
     const plan = async (current: ReadonlyMap<string, StoredBlock>) => {
       if (wanted !== undefined && !matches(wanted, listTag([...current.values()])))
-        throw new Problem(412, 'outdated', 'A supplier has changed since they were read')
+        throw new Problem('outdated', { title: 'A supplier has changed since they were read' })
       return planList(deps, list, current)
     }
     const dryRun = isDryRun(request)

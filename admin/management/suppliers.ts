@@ -75,11 +75,12 @@ export function supplierRoutes(access: Access): Route[] {
     const { value, named } = namedBodyOf(schema, request)
     const wanted = request.headers['if-match']
     const rows = await changeSupplier(store, supplier.id, now(), (current) => {
-      if (wanted !== undefined && !matches(wanted, etagOf(current)))
-        throw new Problem(412, 'outdated', 'The supplier has changed since it was read')
+      if (wanted !== undefined && !matches(wanted, etagOf(current))) throw new Problem('outdated')
       const result = decide(current, value, supplier)
-      if (!result.ok)
-        throw new Problem(result.status, result.code, result.title, named(result.faults))
+      if (!result.ok) {
+        const { code, faults } = result.problem
+        throw new Problem(code, { faults: named(faults) })
+      }
       if (!result.changed) return null
       const before = resource(supplier, current)
       const after = resource(supplier, result.after)

@@ -46,7 +46,7 @@ export const voidRoute = (access: Access): Route => ({
       (supplier) => all || ids.has(supplier),
       (supplier) => changeOf(request, supplier, 'void'),
     )
-    if (win === null) throw new Problem(404, 'unknown_win', 'No such win')
+    if (win === null) throw new Problem('unknown_win')
     return { decision, status: 'voided', ...win }
   },
 })

@@ -190,10 +190,10 @@ export const bidRoute = ({ engine, account }: DecisionsDeps): Route => ({
     if (first !== undefined) {
       const detail = `${found.ambiguous.join(', ')} have sent this bid id: name one, as in ssp=${first}`
       const title = 'Several suppliers have sent this bid id'
-      throw new Problem(409, 'ambiguous', title, [{ pointer: 'ssp', detail }])
+      throw new Problem('ambiguous', { title, faults: [{ pointer: 'ssp', detail }] })
     }
     if (found.record === null)
-      throw new Problem(404, 'unknown_decision', 'No visible decision for this bid id')
+      throw new Problem('unknown_decision', { title: 'No visible decision for this bid id' })
     return explained(found.record, found.late)
   },
 })
@@ -218,15 +218,14 @@ export function decisions({
       const query = parsedQuery(querySchema, request.query)
       if ('faults' in query) {
         const title = 'A context can only be read with its bid id'
-        throw new Problem(400, 'invalid_parameters', title, query.faults)
+        throw new Problem('invalid_parameters', { title, faults: query.faults })
       }
       const { svc_opd } = request.params as { svc_opd: string }
       const { context, record, late } = engine.explain(svc_opd, query.value.bid_id)
       // a decision of another account and an unreadable context have the same response
       if (record === null || !seesSupplier(request.caller, record.supplier, account))
-        throw new Problem(404, 'unknown_decision', 'No visible decision for this context')
-      if (context === 'expired')
-        throw new Problem(410, 'expired', 'The context is older than contextTtl')
+        throw new Problem('unknown_decision', { title: 'No visible decision for this context' })
+      if (context === 'expired') throw new Problem('expired')
       return explained(record, late)
     },
   }

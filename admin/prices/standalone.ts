@@ -3,7 +3,7 @@ import type { FastifyPluginAsync, FastifyReply } from 'fastify'
 import * as z from 'zod'
 import type { Engine, StandaloneEntry } from '../../opd/types.ts'
 import { type Authenticate, jsonAnswer, jsonCalls, type Route } from '../http/call.ts'
-import { Problem, type ProblemFault } from '../http/problem.ts'
+import { Problem } from '../http/problem.ts'
 import { type AccountOf, seesSupplier } from '../http/roles.ts'
 
 interface StandaloneDeps {
@@ -17,14 +17,8 @@ const maxBodyBytes = 1024 * 1024
 /** Milliseconds of pricing between two yields to the event loop. */
 const slice = 2
 
-const titles = {
-  400: ['malformed', 'The body is not a valid bid response'],
-  403: ['opd_disabled', 'OPD is not enabled for the integration'],
-  404: ['unknown_supplier', 'No such integration'],
-} as const
-
-const refusal = (status: keyof typeof titles, faults: readonly ProblemFault[] = []) =>
-  new Problem(status, titles[status][0], titles[status][1], faults)
+/** Codes of refusals of the engine. */
+const codes = { 400: 'malformed', 403: 'opd_disabled', 404: 'unknown_supplier' } as const
 
 const object = z.looseObject({})
 const requestMembers = {
@@ -118,10 +112,10 @@ export function standalone({ engine, authenticate, account }: StandaloneDeps): F
     ...call,
     async handler(request, reply) {
       const { ssp } = request.params as { ssp: string }
-      if (!seesSupplier(request.caller, ssp, account)) throw refusal(404)
+      if (!seesSupplier(request.caller, ssp, account)) throw new Problem('unknown_supplier')
       const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
       const answer = engine.priceStandalone(ssp, body)
-      if (!answer.ok) throw refusal(answer.status, answer.faults)
+      if (!answer.ok) throw new Problem(codes[answer.status], { faults: answer.faults })
       const text = await written(answer.entries, reply)
       return text === null ? reply.hijack() : reply.type('application/json').send(text)
     },
@@ -130,9 +124,8 @@ export function standalone({ engine, authenticate, account }: StandaloneDeps): F
   return async (app) => {
     app.setErrorHandler((error: Error & { statusCode?: number }) => {
       if (error.statusCode === 413)
-        throw new Problem(413, 'too_large', `The body is larger than ${maxBodyBytes} bytes`)
-      if (error.statusCode === 415)
-        throw new Problem(415, 'unsupported_media_type', 'The body must be application/json')
+        throw new Problem('too_large', { title: `The body is larger than ${maxBodyBytes} bytes` })
+      if (error.statusCode === 415) throw new Problem('unsupported_media_type')
       throw error
     })
     await app.register(jsonCalls([route], authenticate, maxBodyBytes))

@@ -26,7 +26,7 @@ export const entry = (decision: string, over: Partial<LedgerRow> = {}): LedgerRo
   over: 0,
   applied: null,
   reason: null,
-  decided_at: 1,
+  decided_at: over.at ?? Date.now(),
   at: Date.now(),
   ...over,
 })
