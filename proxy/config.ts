@@ -56,6 +56,23 @@ export const proxySchema = z.strictObject({
     .describe(
       'TLS of the listener for bid traffic. Without it the listener speaks plain HTTP/1.1.',
     ),
+  http2: z
+    .strictObject({
+      enabled: z
+        .boolean()
+        .default(false)
+        .describe(
+          'Whether callers may use HTTP/2: over TLS by ALPN, without TLS with prior knowledge. The general lane serves it.',
+        ),
+      maxStreams: z
+        .int()
+        .min(1)
+        .max(10_000)
+        .default(256)
+        .describe('Most requests of one connection at once. A change applies to new connections.'),
+    })
+    .prefault({})
+    .describe('HTTP/2 of callers.'),
   accessLog: accessLogSchema
     .nullable()
     .default(null)

@@ -320,6 +320,9 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
       ),
     ),
     gauge('bidweir_connections', 'Connections of callers', () => one(nodeGauge('connections'))),
+    gauge('bidweir_http2_connections', 'Connections of callers over HTTP/2', () =>
+      one(nodeGauge('http2Connections')),
+    ),
     gauge('bidweir_held_bytes', 'Bytes of bodies in memory', () => one(nodeGauge('heldBytes'))),
     gauge('bidweir_held_bytes_limit', 'Limit for the bytes of bodies in memory', () =>
       one(nodeGauge('maxHeldBytes')),

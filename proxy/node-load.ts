@@ -30,6 +30,8 @@ export interface SupplierLoad {
 /** Gauges that do not belong to a supplier. */
 export interface Gauges {
   connections: number
+  /** Of these over HTTP/2. */
+  http2Connections: number
   heldBytes: number
   maxHeldBytes: number
   /** Bytes of the index of long JSON documents; they count towards `maxHeldBytes`. */

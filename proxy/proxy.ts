@@ -95,6 +95,7 @@ export function createProxy(
   })
   const gauges = (): Gauges => ({
     connections: listener.connections,
+    http2Connections: listener.http2Connections,
     heldBytes: budget.bytes - budget.kept,
     indexBytes: budget.kept,
     longResponses: context.long.running,
@@ -146,6 +147,7 @@ export function createProxy(
     tickets,
     onClosed,
     onRequest: (request, response) => router.receive(request, response),
+    onHttp2Request: (request) => router.receiveHttp2(request),
     beginFast: config.fastLane ? (...request) => router.beginFast(...request) : null,
     onUpgrade: (request, socket, head) => router.upgrade(request, socket, head),
   })

@@ -4,6 +4,7 @@ import type { Socket } from 'node:net'
 import type { ExchangeContext } from './exchange/exchange.ts'
 import { Exchange } from './exchange/exchange.ts'
 import { onChunkTooLarge } from './listen/chunk-sizes.ts'
+import { type Http2Request, requireHttp1 } from './listen/http2.ts'
 import { headFault, inboundOf, pathOf } from './listen/node-http.ts'
 import type { Refusal } from './metrics.ts'
 import type { PassThrough } from './pass/pass.ts'
@@ -11,7 +12,7 @@ import type { PassTarget } from './pass/upgrade.ts'
 import { type ProblemCode, problem } from './problem.ts'
 import type { Supplier } from './supplier.ts'
 import type { Inbound } from './types.ts'
-import { closingResponse } from './wire/fields.ts'
+import { closingResponse, isHost } from './wire/fields.ts'
 
 interface RouterDeps {
   suppliers: ReadonlyMap<string, Supplier>
@@ -55,6 +56,39 @@ export class Router {
     this.receiveBid(request, response, bid[2] ?? '', supplier)
   }
 
+  /** A request over HTTP/2. */
+  receiveHttp2(request: Http2Request): void {
+    const { stream, inbound, target, host, method } = request
+    if (host === null || !isHost(host)) return this.refuseHttp2(request, 'host')
+    const bid = bidPath.exec(pathOf(target))
+    if (bid === null) {
+      if (this.passTarget(pathOf(target)) !== null) return requireHttp1(stream)
+      return this.refuseHttp2(request, 'not_found')
+    }
+    const supplier = this.deps.suppliers.get(bid[1]!)
+    if (supplier === undefined) return this.refuseHttp2(request, 'not_found')
+    inbound.head.query = bid[2] ?? ''
+    const fault = method === 'POST' ? this.bidFault(inbound, request.length, supplier) : 'method'
+    if (fault !== null) {
+      this.countRefusal(inbound, method, supplier, fault)
+      return this.refuseHttp2(request, fault)
+    }
+    const exchange = new Exchange(inbound, supplier, this.deps.context)
+    stream.on('close', () => exchange.callerGone())
+    if (exchange.admit() !== null) return void stream.resume()
+    exchange.awaitBody()
+    stream.on('data', (chunk: Buffer) => {
+      if (!exchange.receiveBody(chunk)) this.refuseHttp2(request, 'body')
+    })
+    stream.on('end', () => exchange.bodyReceived())
+  }
+
+  private refuseHttp2({ stream, inbound }: Http2Request, code: ProblemCode): void {
+    const { head, body } = problem(code)
+    if (inbound.reply.open) inbound.reply.whole(head, body.length, body)
+    stream.resume()
+  }
+
   private receiveBid(
     request: IncomingMessage,
     response: ServerResponse,
@@ -66,10 +100,7 @@ export class Router {
     const length = Number(request.headers['content-length'] ?? 0)
     const fault = request.method === 'POST' ? this.bidFault(inbound, length, supplier) : 'method'
     if (fault !== null) {
-      supplier.metrics.refused(fault)
-      const durationMs = performance.now() - inbound.arrived
-      supplier.metrics.finished('refused', durationMs, 0)
-      this.logRefusal(inbound, request.method!, supplier.id, fault, durationMs)
+      this.countRefusal(inbound, request.method!, supplier, fault)
       return this.refuse(response, fault)
     }
     const exchange = new Exchange(inbound, supplier, context)
@@ -89,14 +120,13 @@ export class Router {
     response.on('close', () => exchange.callerGone())
   }
 
-  private logRefusal(
-    { protocol, remote }: Inbound,
-    method: string,
-    ssp: string,
-    fault: Refusal,
-    durationMs: number,
-  ): void {
+  private countRefusal(inbound: Inbound, method: string, supplier: Supplier, fault: Refusal): void {
     const { accessLog } = this.deps.context
+    const { protocol, remote, arrived } = inbound
+    const { id: ssp, metrics } = supplier
+    const durationMs = performance.now() - arrived
+    metrics.refused(fault)
+    metrics.finished('refused', durationMs, 0)
     const { head, body } = problem(fault)
     const { status } = head
     if (accessLog?.selects(ssp, 'refused', status, durationMs))

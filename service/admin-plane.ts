@@ -3,6 +3,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { AgentListener } from '../admin/agent/listener.ts'
 import { AgentMetrics } from '../admin/agent/metrics.ts'
+import { AgentPricer } from '../admin/agent/pricer.ts'
 import { bearer } from '../admin/auth/bearer.ts'
 import { createAuth } from '../admin/auth/index.ts'
 import { consoleCalls } from '../admin/console/route.ts'
@@ -20,6 +21,7 @@ import { Reconciler } from '../admin/impressions/reconciler.ts'
 import { impressions } from '../admin/impressions/route.ts'
 import { management } from '../admin/management/route.ts'
 import { type BlockDeps, supplierBlocks } from '../admin/management/supplier-blocks.ts'
+import { mcp } from '../admin/mcp/route.ts'
 import { authMetrics, opdMetrics, reconcilerMetrics } from '../admin/metrics/registry.ts'
 import { decisions } from '../admin/prices/decisions.ts'
 import { standalone } from '../admin/prices/standalone.ts'
@@ -202,6 +204,19 @@ export async function openAdminPlane(
     flush,
     rules: () => reportSettings(current.config),
   })
+  const agentConfig = current.config.agent
+  const agentMetrics = new AgentMetrics(registry)
+  const pricer = new AgentPricer({
+    originators: agentConfig?.originators ?? {},
+    engine,
+    metrics: agentMetrics,
+    supplierState(id) {
+      if (!current.active.has(id)) return 'unknown'
+      const state = directory.snapshot().suppliers.get(id)
+      const isActive = state?.datacenters.get(location)?.active ?? true
+      return isActive && state?.allSeatsInactive !== true ? 'active' : 'inactive'
+    },
+  })
   const admin = createAdmin({
     listen,
     log,
@@ -256,23 +271,17 @@ export async function openAdminPlane(
       }),
       standalone({ engine, authenticate, account }),
       decisions({ engine, authenticate, account }),
+      mcp({ pricer, authenticate, account }),
       notices,
     ],
   })
-  const agentConfig = current.config.agent
   const agent =
     agentConfig === null
       ? null
       : new AgentListener({
           config: agentConfig,
-          engine,
-          metrics: new AgentMetrics(registry),
-          supplierState(id) {
-            if (!current.active.has(id)) return 'unknown'
-            const state = directory.snapshot().suppliers.get(id)
-            const isActive = state?.datacenters.get(location)?.active ?? true
-            return isActive && state?.allSeatsInactive !== true ? 'active' : 'inactive'
-          },
+          pricer,
+          metrics: agentMetrics,
           ready: () => notReady().length === 0,
         })
   const noticesAddress = current.config.notices.listen

@@ -20,17 +20,12 @@ import {
   status,
 } from '@grpc/grpc-js'
 import { HealthImplementation } from 'grpc-health-check'
-import {
-  type AgentReason,
-  type Mutation,
-  refusalOf,
-  writeAgentAnswer,
-} from '../../opd/agent/agent.ts'
+import { writeAgentAnswer } from '../../opd/agent/agent.ts'
 import { type AgentCall, readAgentCall } from '../../opd/agent/call.ts'
 import { atMost } from '../../opd/base/at-most.ts'
-import type { Engine } from '../../opd/types.ts'
 import type { AgentConfig } from '../config.ts'
 import type { AgentMetrics } from './metrics.ts'
+import type { AgentPricer } from './pricer.ts'
 
 /** The name in the published service definition, and the one that the document 1.0 prints. */
 const agentServices = [
@@ -43,10 +38,6 @@ const maxMessage = 4 * 1024 * 1024
 const maxConnections = 256
 /** Of one connection. */
 const maxStreams = 256
-/** Calls at once that wait between two slices of pricing. Beyond it a call gets no mutation. */
-const maxSliced = 32
-/** Milliseconds of pricing between two yields to the event loop. */
-const slice = 2
 /** Milliseconds of the deadline that remain for the way of the answer. */
 const wayBack = 0.5
 /** Milliseconds between two looks at how late the event loop is. */
@@ -72,10 +63,8 @@ const serviceOf = (name: string): ServiceDefinition => ({
 
 interface AgentDeps {
   config: AgentConfig
-  engine: Pick<Engine, 'priceAgentCall'>
+  pricer: AgentPricer
   metrics: AgentMetrics
-  /** Whether there is such an integration, and traffic of it is wanted at this location. */
-  supplierState: (id: string) => 'active' | 'inactive' | 'unknown'
   /** Whether bid traffic can be served. */
   ready: () => boolean
 }
@@ -92,7 +81,6 @@ export class AgentListener {
   private readonly lagTimer
   private readonly readyTimer
   private lastTick = performance.now()
-  private sliced = 0
   private shown: 'SERVING' | 'NOT_SERVING' = 'NOT_SERVING'
   private draining = false
 
@@ -208,7 +196,9 @@ export class AgentListener {
         return read === 'malformed' ? null : writeAgentAnswer('', [], null)
       }
       id = read.id
-      return await this.price(read, began + this.timeOf(read, call))
+      const deadline = began + this.timeOf(read, call)
+      const { mutations, modelVersion } = await this.deps.pricer.price(read, deadline, this.lag)
+      return writeAgentAnswer(id, mutations, modelVersion)
     } catch {
       // The engine logged and counted the fault. The bids keep their prices.
       metrics.refused('', 'internal')
@@ -223,44 +213,6 @@ export class AgentListener {
     return (
       Math.min(this.deps.config.timeout, tmax > 0 ? tmax : Number.POSITIVE_INFINITY, left) - wayBack
     )
-  }
-
-  private async price(call: AgentCall, deadline: number): Promise<Buffer> {
-    const { engine, metrics, config, supplierState } = this.deps
-    const ssp = config.originators[call.originator] ?? call.originator
-    const state = supplierState(ssp)
-    const label = state === 'unknown' ? '' : ssp
-    const refuse = (reason: AgentReason) => {
-      metrics.refused(label, reason)
-      return writeAgentAnswer(call.id, [], null)
-    }
-    const refusal = refusalOf(call)
-    if (refusal !== null) return refuse(refusal)
-    if (state !== 'active') return refuse(state === 'inactive' ? 'inactive' : 'unknown_supplier')
-    const isLate = () => performance.now() + this.lag > deadline
-    if (isLate() || this.sliced >= maxSliced) return refuse('overload')
-    const pricing = engine.priceAgentCall(ssp, call)
-    if (pricing === null) return refuse('disabled')
-    const mutations: Mutation[] = []
-    let sliceEnd = performance.now() + slice
-    this.sliced++
-    try {
-      for (const mutation of pricing.bids) {
-        if (mutation !== null) mutations.push(mutation)
-        if (performance.now() < sliceEnd) continue
-        await new Promise((resolve) => setImmediate(resolve))
-        // What was priced so far is sent: those bids are recorded.
-        if (performance.now() > deadline) {
-          metrics.cut(ssp)
-          break
-        }
-        sliceEnd = performance.now() + slice
-      }
-    } finally {
-      this.sliced--
-    }
-    metrics.priced(ssp, mutations.length)
-    return writeAgentAnswer(call.id, mutations, pricing.modelVersion)
   }
 }
 

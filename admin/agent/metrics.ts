@@ -37,7 +37,7 @@ export class AgentMetrics {
     registerRows(registry, [
       counter(
         'bidweir_agent_calls_total',
-        'Calls of exchanges at the agent listener, by supplier and outcome; _other: no supplier of that name',
+        'Calls of exchanges, over gRPC and MCP, by supplier and outcome; _other: no supplier of that name',
         () => this.calls(),
       ),
       counter('bidweir_agent_mutations_total', 'Prices of bids that agent calls changed', () =>

@@ -88,7 +88,7 @@ export function* priceAgentBids(
 const escaped = (name: string) => name.replaceAll('~', '~0').replaceAll('/', '~1')
 
 /** `/seatbid/<seat>/bid/<bid id>`; a seat without a name is named by its index. */
-const pathOf = ({ seat, bidId }: ProtobufBid) =>
+export const pathOf = ({ seat, bidId }: ProtobufBid) =>
   `/seatbid/${escaped(seat.name ?? String(seat.index))}/bid/${escaped(bidId)}`
 
 /** The paths that several bids of a call have. */

@@ -25,7 +25,7 @@ export interface FastLane extends ReplyLane {
   /** The exchange of this request. Null: the request belongs to the general lane, and nothing was sent or counted. */
   begin(inbound: Inbound, supplier: string, length: number): Exchange | null
   /** Passes the connection, and the bytes that were read, to the general lane. */
-  handOver(socket: Socket, bytes: Buffer): void
+  handOver(socket: Socket, life: ConnectionLife, bytes: Buffer): void
   /** Counts a connection that was closed for a reason. */
   onClosed(reason: string): void
 }
@@ -159,7 +159,7 @@ export class FastConnection extends FastReply implements Inbound, BodySink {
     this.onRemoved(this)
     this.reads.stop()
     socket.off('end', this.onEnd).off('close', this.onClose)
-    this.lane.handOver(socket, Buffer.from(read))
+    this.lane.handOver(socket, this.life, Buffer.from(read))
   }
 
   private readWhole(bytes: Buffer, count: number, text: string, from: number): void {

@@ -8,15 +8,18 @@ import { admitsCertificate } from '../admission/caller-certificate.ts'
 import type { ProxyConfig } from '../config.ts'
 import { closingResponse } from '../wire/fields.ts'
 import { watchChunkSizes } from './chunk-sizes.ts'
-import { ConnectionLives } from './connection-life.ts'
+import { type ConnectionLife, ConnectionLives } from './connection-life.ts'
 import { FastConnection, type FastLane } from './fast-connection.ts'
+import { Http2Connections, type Http2Request, isPreface } from './http2.ts'
 import { hasBody } from './node-http.ts'
 import {
+  alpnBytes,
   assertFree,
   bind,
   checkInterval,
   createNodeServer,
   maxHead,
+  protocolsOf,
   secureContext,
 } from './node-server.ts'
 import { type TicketKeys, ticketPeriodOf } from './ticket-keys.ts'
@@ -24,6 +27,7 @@ import { type TicketKeys, ticketPeriodOf } from './ticket-keys.ts'
 interface ListenerOptions {
   config: ProxyConfig
   onRequest(request: IncomingMessage, response: ServerResponse): void
+  onHttp2Request(request: Http2Request): void
   onUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): void
   /** Counts a connection that was closed or refused for a reason. */
   onClosed(reason: string): void
@@ -60,6 +64,7 @@ export class Listener {
   private readonly fastConnections = new Set<FastConnection>()
   private readonly limitsTimer: NodeJS.Timeout
   private readonly lane: FastLane | null
+  private readonly http2: Http2Connections
   private readonly tickets: TicketKeys
   /** Of the tickets that are written now; null: without TLS. */
   private ticketKey: Buffer | null
@@ -72,6 +77,12 @@ export class Listener {
     this.sharesPort = options.sharesPort
     this.config = options.config
     this.tickets = options.tickets
+    this.http2 = new Http2Connections({
+      config: () => this.config,
+      lives: this.lives,
+      onRequest: options.onHttp2Request,
+      onClosed: options.onClosed,
+    })
     this.ticketKey = this.ticketKeyOf(options.config)
     this.server = createNodeServer(options.config, this.ticketKey)
     this.acceptGeneral = this.takeConnections()
@@ -129,7 +140,8 @@ export class Listener {
       lives,
       onClosed,
       config: () => this.config,
-      handOver: (socket, bytes) => {
+      handOver: (socket, life, bytes) => {
+        if (this.isHttp2(socket, life, bytes)) return
         socket.pause()
         if (bytes.length > 0) socket.unshift(bytes)
         acceptGeneral(socket)
@@ -137,6 +149,42 @@ export class Listener {
         socket.resume()
       },
     }
+  }
+
+  /** Takes a connection without TLS whose first bytes are, or may become, the preface of HTTP/2. */
+  private isHttp2(socket: Socket, life: ConnectionLife, bytes: Buffer): boolean {
+    if (!this.config.http2.enabled || this.config.tls !== undefined) return false
+    const isHttp2 = isPreface(bytes)
+    if (isHttp2 === false) return false
+    socket.pause()
+    if (isHttp2 === null) this.awaitPreface(socket, life, bytes)
+    else {
+      socket.unshift(bytes)
+      this.http2.accept(socket, life)
+    }
+    return true
+  }
+
+  private awaitPreface(socket: Socket, life: ConnectionLife, bytes: Buffer): void {
+    const timer = setTimeout(() => {
+      this.onClosed('ERR_HTTP_REQUEST_TIMEOUT')
+      socket.destroy()
+    }, this.config.headTimeout)
+    const leave = () => {
+      clearTimeout(timer)
+      socket.off('data', onData).off('close', leave)
+    }
+    const onData = (more: Buffer) => {
+      leave()
+      const read = Buffer.concat([bytes, more])
+      if (this.isHttp2(socket, life, read)) return
+      socket.pause()
+      socket.unshift(read)
+      this.acceptGeneral(socket)
+      this.watch(socket)
+      socket.resume()
+    }
+    socket.on('data', onData).on('close', leave).resume()
   }
 
   private watch(socket: Socket): void {
@@ -150,7 +198,10 @@ export class Listener {
     const begin = (socket: Socket) => {
       const age = this.config.maxConnectionAge * (0.8 + 0.4 * Math.random())
       const life = this.lives.begin(socket, age)
-      if (lane === null) {
+      if ((socket as TLSSocket).alpnProtocol === 'h2') return this.http2.accept(socket, life)
+      if (lane === null && isPlain && this.config.http2.enabled)
+        this.awaitPreface(socket, life, Buffer.alloc(0))
+      else if (lane === null) {
         this.acceptGeneral(socket)
         this.watch(socket)
       } else fastConnections.add(new FastConnection(socket, life, lane, removed))
@@ -244,6 +295,8 @@ export class Listener {
     this.config = next
     this.applyLimits()
     const { tls } = next
+    // Read at each connection.
+    Object.assign(this.server, { ALPNProtocols: alpnBytes(protocolsOf(next)) })
     const key = this.ticketKeyOf(next)
     if (!('setSecureContext' in this.server) || tls === undefined || key === null) return
     const isSame = before?.cert === tls.cert && before.key === tls.key
@@ -260,6 +313,7 @@ export class Listener {
   /** From now on each response closes its connection. */
   drain(): void {
     this.lives.draining = true
+    this.http2.drain()
   }
 
   /** Accepts no new connection; resolves when the last one is closed. */
@@ -301,6 +355,10 @@ export class Listener {
 
   destroy(): void {
     for (const socket of this.open) socket.destroy()
+  }
+
+  get http2Connections(): number {
+    return this.http2.open
   }
 
   get connections(): number {

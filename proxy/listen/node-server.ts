@@ -33,11 +33,20 @@ export const secureContext = ({ cert, key, clientCa }: ListenerTls, ticketKeys: 
     sessionIdContext: 'bidweir',
   }) as const
 
+/** What the listener offers by ALPN, in order of preference. */
+export const protocolsOf = ({ http2 }: ProxyConfig): string[] =>
+  http2.enabled ? ['h2', 'http/1.1'] : ['http/1.1']
+
+/** As ALPN has it (RFC 7301): each name behind its length. */
+export const alpnBytes = (protocols: readonly string[]): Buffer =>
+  Buffer.concat(protocols.map((name) => Buffer.from(`${String.fromCharCode(name.length)}${name}`)))
+
 /** @param ticketKeys null: without TLS */
 export function createNodeServer(
-  { tls, headTimeout }: ProxyConfig,
+  config: ProxyConfig,
   ticketKeys: Buffer | null,
 ): Server | TlsServer {
+  const { tls, headTimeout } = config
   const settings = {
     insecureHTTPParser: false,
     // headFault checks the host, and the router sends a problem document.
@@ -56,6 +65,7 @@ export function createNodeServer(
   if (tls === undefined || ticketKeys === null) return createServer(settings)
   return createTlsServer({
     ...{ ...settings, ...secureContext(tls, ticketKeys), handshakeTimeout: headTimeout },
+    ALPNProtocols: protocolsOf(config),
     requestCert: tls.clientCa !== undefined,
     // The listener refuses them and counts why.
     rejectUnauthorized: false,

@@ -1,0 +1,86 @@
+/** Prices the calls of exchanges, whichever way they come: over gRPC, or as a tool over MCP. */
+import { type AgentReason, type Mutation, refusalOf } from '../../opd/agent/agent.ts'
+import type { AgentCall } from '../../opd/agent/call.ts'
+import type { Engine } from '../../opd/types.ts'
+import type { AgentMetrics } from './metrics.ts'
+
+/** Calls at once that wait between two slices of pricing. Beyond it a call gets no mutation. */
+const maxSliced = 32
+/** Milliseconds of pricing between two yields to the event loop. */
+const slice = 2
+
+interface AgentPricerDeps {
+  /** Suppliers by the originators that stand for them. */
+  originators: Readonly<Record<string, string>>
+  engine: Pick<Engine, 'priceAgentCall'>
+  metrics: AgentMetrics
+  /** Whether there is such an integration, and traffic of it is wanted at this location. */
+  supplierState: (id: string) => 'active' | 'inactive' | 'unknown'
+}
+
+export interface AgentPrices {
+  mutations: readonly Mutation[]
+  /** Of the model that priced; null: no model was asked. */
+  modelVersion: string | null
+}
+
+const noPrices: AgentPrices = { mutations: [], modelVersion: null }
+
+export class AgentPricer {
+  private readonly deps: AgentPricerDeps
+  private sliced = 0
+
+  constructor(deps: AgentPricerDeps) {
+    this.deps = deps
+  }
+
+  /**
+   * The mutations of one call.
+   *
+   * @param deadline - `performance.now()` after which no bid is priced
+   * @param lag - milliseconds by which the event loop is late: the call waited in the kernel meanwhile
+   * @param sees - whether the caller may ask for prices of a supplier
+   */
+  async price(
+    call: AgentCall,
+    deadline: number,
+    lag: number,
+    sees: (ssp: string) => boolean = () => true,
+  ): Promise<AgentPrices> {
+    const { engine, metrics, originators, supplierState } = this.deps
+    const ssp = originators[call.originator] ?? call.originator
+    const state = sees(ssp) ? supplierState(ssp) : 'unknown'
+    const label = state === 'unknown' ? '' : ssp
+    const refuse = (reason: AgentReason) => {
+      metrics.refused(label, reason)
+      return noPrices
+    }
+    const refusal = refusalOf(call)
+    if (refusal !== null) return refuse(refusal)
+    if (state !== 'active') return refuse(state === 'inactive' ? 'inactive' : 'unknown_supplier')
+    const isLate = performance.now() + lag > deadline
+    if (isLate || this.sliced >= maxSliced) return refuse('overload')
+    const pricing = engine.priceAgentCall(ssp, call)
+    if (pricing === null) return refuse('disabled')
+    const mutations: Mutation[] = []
+    let sliceEnd = performance.now() + slice
+    this.sliced++
+    try {
+      for (const mutation of pricing.bids) {
+        if (mutation !== null) mutations.push(mutation)
+        if (performance.now() < sliceEnd) continue
+        await new Promise((resolve) => setImmediate(resolve))
+        // What was priced so far is sent: those bids are recorded.
+        if (performance.now() > deadline) {
+          metrics.cut(ssp)
+          break
+        }
+        sliceEnd = performance.now() + slice
+      }
+    } finally {
+      this.sliced--
+    }
+    metrics.priced(ssp, mutations.length)
+    return { mutations, modelVersion: pricing.modelVersion }
+  }
+}
