@@ -6,6 +6,7 @@ import { type Allotment, type Bucket, bucketOf, LeasedBucket } from './admission
 import { type CallerCheck, callerCheck } from './admission/callers.ts'
 import { Gate } from './admission/gate.ts'
 import type { Route } from './config.ts'
+import { Mirror } from './exchange/mirror.ts'
 import { type SupplierMetrics, VariantMetrics } from './metrics.ts'
 import type { Body } from './types.ts'
 import { type DiscoveryConfig, endpointOf } from './upstream/config.ts'
@@ -66,6 +67,8 @@ export class Supplier {
   /** What is set and removed in the head of a request; null: nothing. */
   headers: HeaderRules | null
   callers: CallerCheck | null
+  /** null: requests are not copied. */
+  mirror: Mirror | null = null
   /** Requests from admission to the response, queued ones included. */
   inFlight = 0
   /** Kept through a change of configuration: its measurements of the supplier remain valid. */
@@ -96,6 +99,7 @@ export class Supplier {
     this.canary = this.canaryOf(route, [])
     this.headers = headerRules(route.headers)
     this.callers = callerCheck(route.callers)
+    this.mirror = this.mirrorOf(route, null)
     this.configureChecks()
   }
 
@@ -116,7 +120,26 @@ export class Supplier {
     this.route = route
     this.headers = headerRules(route.headers)
     this.callers = callerCheck(route.callers)
+    this.mirror = this.mirrorOf(route, this.tls === tls ? this.mirror : null)
     this.configureChecks()
+  }
+
+  /** `current` if it is of the same endpoint: its connections and its limit remain. */
+  private mirrorOf(
+    { mirror: config }: Route,
+    current: Mirror | null,
+  ): Mirror | null {
+    const isSame = config !== undefined && current?.config.endpoint === config.endpoint
+    if (!isSame) this.mirror?.endpoint.pool.close()
+    if (config === undefined) return null
+    if (isSame) return current.configure(config)
+    const log = new EndpointLog(this.log, this.id, config.endpoint)
+    const secured = { ...this.upstream, tls: this.tls }
+    return new Mirror(
+      config,
+      new Endpoint(endpointOf(config.endpoint), secured, log),
+      this.metrics.mirror,
+    )
   }
 
   /** Ends the discovery and the endpoints that use it. */
@@ -285,11 +308,13 @@ export class Supplier {
   close(): void {
     this.checks.close()
     this.closed(this.discovery)
+    this.mirror?.endpoint.pool.close()
   }
 
   destroy(): void {
     this.checks.close()
     this.discovery?.close()
     for (const { pool } of this.everyEndpoint()) pool.destroy()
+    this.mirror?.endpoint.pool.destroy()
   }
 }
