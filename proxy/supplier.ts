@@ -111,10 +111,10 @@ export class Supplier {
       for (const { pool } of this.everyEndpoint()) pool.setTls(this.tls, this.tls.trustsLike(tls))
     const { discovery } = this
     this.discovery = this.discoveryOf(route)
-    // Another resolver is that of other pools.
     const canary = this.canary?.endpoints.all ?? []
-    const isSame = this.discovery === discovery
-    if (!isSame) this.closed(discovery)
+    // Another resolver or protocol is that of other pools.
+    const isSame = this.discovery === discovery && this.route.protocol === route.protocol
+    if (!isSame) this.closed(this.discovery === discovery ? null : discovery)
     this.endpoints = this.endpointsOf(route, route.endpoints, isSame ? this.endpoints.all : [])
     this.canary = this.canaryOf(route, isSame ? canary : [])
     this.route = route
@@ -229,14 +229,19 @@ export class Supplier {
   }
 
   private endpointsOf(
-    { outliers, timeout }: Route,
+    { outliers, timeout, protocol }: Route,
     endpoints: Route['endpoints'],
     current: readonly Endpoint[],
   ): Endpoints {
     const { upstream, discovery, tls } = this
     const known = new Map(current.map((endpoint) => [endpoint.url.href, endpoint]))
     const configured = endpoints.map(endpointOf)
-    const secured = { ...upstream, tls, resolver: discovery?.resolver ?? upstream.resolver }
+    const secured = {
+      ...upstream,
+      tls,
+      protocol,
+      resolver: discovery?.resolver ?? upstream.resolver,
+    }
     const next = (discovery?.endpoints(configured) ?? configured).map((config) => {
       const { href } = new URL(config.url)
       const existing = known.get(href)

@@ -280,6 +280,8 @@ const discoverySchema = z.strictObject({
 
 export type DiscoveryConfig = z.infer<typeof discoverySchema>
 
+export type Protocol = 'http/1.1' | 'h2' | 'auto'
+
 /** What the keys of an upstream are, as a supplier of the configuration has them. */
 export const upstreamShape = {
   endpoints: endpointList
@@ -299,6 +301,12 @@ export const upstreamShape = {
   outliers: outliersSchema
     .prefault({})
     .describe('When an endpoint that fails gets no requests, and for how long.'),
+  protocol: z
+    .enum(['http/1.1', 'h2', 'auto'])
+    .default('http/1.1')
+    .describe(
+      'Protocol of the endpoints. h2: HTTP/2, over TLS by ALPN, without TLS by prior knowledge. auto: HTTP/2 where an endpoint over TLS chooses it, otherwise HTTP/1.1.',
+    ),
   canary: canarySchema
     .optional()
     .describe(
