@@ -125,10 +125,7 @@ export class Supplier {
   }
 
   /** `current` if it is of the same endpoint: its connections and its limit remain. */
-  private mirrorOf(
-    { mirror: config }: Route,
-    current: Mirror | null,
-  ): Mirror | null {
+  private mirrorOf({ mirror: config }: Route, current: Mirror | null): Mirror | null {
     const isSame = config !== undefined && current?.config.endpoint === config.endpoint
     if (!isSame) this.mirror?.endpoint.pool.close()
     if (config === undefined) return null
