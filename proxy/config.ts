@@ -145,6 +145,18 @@ export const proxySchema = z.strictObject({
     .describe('Whether a Via header is added to requests and responses.'),
 })
 
+const mirrorSchema = z.strictObject({
+  endpoint: url(['http:', 'https:']).describe('URL of the mirror.'),
+  share: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0.01)
+    .describe('Share of the requests that is copied. At most 64 copies are there at once.'),
+})
+
+export type MirrorConfig = z.infer<typeof mirrorSchema>
+
 /** What the proxy needs of one supplier of the file. */
 export const routeSchema = z.strictObject({
   ...upstreamShape,
@@ -191,6 +203,11 @@ export const routeSchema = z.strictObject({
     .default('json')
     .describe(
       'Format of bid requests and bid responses whose Content-Type is absent or application/octet-stream. protobuf: Protocol Buffers. json: JSON without a Content-Type; octets are not read.',
+    ),
+  mirror: mirrorSchema
+    .optional()
+    .describe(
+      'A second endpoint that gets copies of requests. Its responses are compared in metrics and thrown away.',
     ),
   passThrough: origin
     .optional()

@@ -16,6 +16,9 @@ import {
 import {
   bounds,
   type DurationHistogram,
+  mirrorOutcomes,
+  mirrorResults,
+  mirrorSides,
   outcomes,
   refusals,
   type SupplierMetrics,
@@ -55,6 +58,7 @@ const isBusy = ({ inFlight, isTop, metrics }: Scraped) =>
 /** A cause of `none` is told of the busiest suppliers alone. */
 const hasLimit = ({ cause, isTop, metrics }: Scraped) =>
   metrics.total > 0 && (isTop || cause === 'load' || cause === 'lateness' || cause === 'probing')
+const isMirrored = ({ metrics }: Scraped) => metrics.mirror.requests.some((count) => count > 0)
 const isLimited = ({ queued, isTop }: Scraped) => queued > 0 || isTop
 
 function* outcomeSamples(ssp: string, { requests }: SupplierMetrics): Generator<Sample> {
@@ -68,6 +72,18 @@ const refusedSamples = ({ id, metrics }: Scraped): Sample[] =>
   refusals
     .map((reason, at) => ({ value: metrics.refusals[at]!, labels: { ssp: id, reason } }))
     .filter(({ value }) => value > 0)
+
+/** Samples of counters by name; what has not happened is absent. */
+const mirrorSamples = (
+  label: string,
+  names: readonly string[],
+  countsOf: (mirror: SupplierMetrics['mirror']) => Float64Array,
+) =>
+  function* ({ id, metrics }: Scraped): Generator<Sample> {
+    const counts = countsOf(metrics.mirror)
+    for (const [at, name] of names.entries())
+      if (counts[at]! > 0) yield { value: counts[at]!, labels: { ssp: id, [label]: name } }
+  }
 
 function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
   const { suppliers, others, decoder, closed, logged } = state
@@ -163,6 +179,38 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
       'bidweir_refused_requests_total',
       'Bid requests with the outcome refused, by reason: method (405), caller (403: address or header), certificate (403), body (413 or malformed); absent until the first one',
       each(refusedSamples, ({ metrics }) => metrics.total > 0),
+    ),
+    counter(
+      'bidweir_mirror_requests_total',
+      'Copies of requests to the mirror of a supplier, by outcome: answer, no_bid (204), timeout, error (no whole response of at most 128 KiB), skipped (64 were in flight)',
+      each(
+        mirrorSamples('outcome', mirrorOutcomes, ({ requests }) => requests),
+        isMirrored,
+      ),
+    ),
+    counter(
+      'bidweir_mirror_compared_total',
+      'Responses of the mirror compared with those of the supplier, by the first difference: status, bids (their number), prices, same; unknown: one of them is not complete or cannot be read',
+      each(
+        mirrorSamples('result', mirrorResults, ({ results }) => results),
+        isMirrored,
+      ),
+    ),
+    counter(
+      'bidweir_mirror_bids_total',
+      'Bids in compared responses, of the supplier and of the mirror',
+      each(
+        mirrorSamples('of', mirrorSides, ({ bids }) => bids),
+        isMirrored,
+      ),
+    ),
+    counter(
+      'bidweir_mirror_price_total',
+      'Sum of the prices (CPM) of bids in compared responses, of the supplier and of the mirror',
+      each(
+        mirrorSamples('of', mirrorSides, ({ prices }) => prices),
+        isMirrored,
+      ),
     ),
     counter(
       'bidweir_replays_total',

@@ -51,11 +51,43 @@ export class DurationHistogram {
   }
 }
 
+export const mirrorOutcomes = ['answer', 'no_bid', 'timeout', 'error', 'skipped'] as const
+export type MirrorOutcome = (typeof mirrorOutcomes)[number]
+/** Of the comparison with the supplier's response: what differs first. */
+export const mirrorResults = ['same', 'status', 'bids', 'prices', 'unknown'] as const
+export type MirrorResult = (typeof mirrorResults)[number]
+/** Of which bids and prices are counted. */
+export const mirrorSides = ['supplier', 'mirror'] as const
+
+export class MirrorMetrics {
+  readonly requests = new Float64Array(mirrorOutcomes.length)
+  readonly results = new Float64Array(mirrorResults.length)
+  readonly bids = new Float64Array(mirrorSides.length)
+  readonly prices = new Float64Array(mirrorSides.length)
+
+  requested(outcome: MirrorOutcome): void {
+    this.requests[mirrorOutcomes.indexOf(outcome)]!++
+  }
+
+  compared(result: MirrorResult): void {
+    this.results[mirrorResults.indexOf(result)]!++
+  }
+
+  /** Adds bids and their prices, of the supplier and of the mirror. */
+  priced(bids: readonly [number, number], prices: readonly [number, number]): void {
+    for (const side of mirrorSides.keys()) {
+      this.bids[side]! += bids[side]!
+      this.prices[side]! += prices[side]!
+    }
+  }
+}
+
 export class SupplierMetrics {
   readonly requests = new Float64Array(outcomes.length)
   readonly duration = new DurationHistogram()
   readonly upstream = new DurationHistogram()
   readonly overhead = new DurationHistogram()
+  readonly mirror = new MirrorMetrics()
   readonly refusals = new Float64Array(refusals.length)
   replays = 0
   /** Health checks of the endpoints, and those of them that failed. */

@@ -4,6 +4,7 @@ import { type Allotment, type Bucket, bucketOf, LeasedBucket } from './admission
 import { type CallerCheck, callerCheck } from './admission/callers.ts'
 import { Gate } from './admission/gate.ts'
 import type { Route } from './config.ts'
+import { Mirror } from './exchange/mirror.ts'
 import type { SupplierMetrics } from './metrics.ts'
 import { endpointOf } from './upstream/config.ts'
 import { EndpointLog } from './upstream/endpoint-log.ts'
@@ -57,6 +58,8 @@ export class Supplier {
   /** What is set and removed in the head of a request; null: nothing. */
   headers: HeaderRules | null
   callers: CallerCheck | null
+  /** null: requests are not copied. */
+  mirror: Mirror | null = null
   /** Requests from admission to the response, queued ones included. */
   inFlight = 0
   /** Kept through a change of configuration: its measurements of the supplier remain valid. */
@@ -82,6 +85,7 @@ export class Supplier {
     this.endpoints = this.endpointsOf(route, upstream, [])
     this.headers = headerRules(route.headers)
     this.callers = callerCheck(route.callers)
+    this.mirror = this.mirrorOf(route, upstream, null)
     this.configureChecks(upstream)
   }
 
@@ -95,7 +99,27 @@ export class Supplier {
     this.route = route
     this.headers = headerRules(route.headers)
     this.callers = callerCheck(route.callers)
+    this.mirror = this.mirrorOf(route, upstream, this.tls === tls ? this.mirror : null)
     this.configureChecks(upstream)
+  }
+
+  /** `current` if it is of the same endpoint: its connections and its limit remain. */
+  private mirrorOf(
+    { mirror: config }: Route,
+    upstream: NodeUpstream,
+    current: Mirror | null,
+  ): Mirror | null {
+    const isSame = config !== undefined && current?.config.endpoint === config.endpoint
+    if (!isSame) this.mirror?.endpoint.pool.close()
+    if (config === undefined) return null
+    if (isSame) return current.configure(config)
+    const log = new EndpointLog(this.log, this.id, config.endpoint)
+    const secured = { ...upstream, tls: this.tls }
+    return new Mirror(
+      config,
+      new Endpoint(endpointOf(config.endpoint), secured, log),
+      this.metrics.mirror,
+    )
   }
 
   private configureChecks({ checksHealth }: NodeUpstream): void {
@@ -201,10 +225,12 @@ export class Supplier {
   close(): void {
     this.checks.close()
     for (const endpoint of this.endpoints.all) endpoint.pool.close()
+    this.mirror?.endpoint.pool.close()
   }
 
   destroy(): void {
     this.checks.close()
     for (const endpoint of this.endpoints.all) endpoint.pool.destroy()
+    this.mirror?.endpoint.pool.destroy()
   }
 }

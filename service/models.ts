@@ -10,7 +10,7 @@ import { oneAtATime } from '../opd/base/one-at-a-time.ts'
 import { type Mode, modes } from '../opd/shared/arms.ts'
 import { localModels } from '../opd/state/local-models.ts'
 import { createModelManager, type ModelManager } from '../opd/state/model-manager.ts'
-import { createModelSync, type ModelSync } from '../opd/state/model-sync.ts'
+import { ModelSync } from '../opd/state/model-sync.ts'
 import { type RelayedModels, relayedModels } from '../opd/state/relayed-models.ts'
 import { SealedModels } from '../opd/state/sealed-models.ts'
 import type { HeldDecisions } from '../opd/state/shared-bid-log.ts'
@@ -140,7 +140,7 @@ async function openLearningModels(parts: ModelParts) {
   const modelSync =
     buses === null
       ? null
-      : createModelSync({ modelManager, bus: buses.first, log, role: started.node.role })
+      : new ModelSync({ modelManager, bus: buses.first, log, role: started.node.role })
   if (modelSync !== null) modelSyncMetrics(registry, modelSync)
   modelMetrics(registry, modelManager)
   return {

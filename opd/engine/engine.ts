@@ -8,7 +8,7 @@ import type { BidLog, DecisionObserver, DecisionSink, Learners, SharedBidLog } f
 import { createContextCodec, Nonces } from '../pricing/context.ts'
 import { DayReductions } from '../pricing/day-reductions.ts'
 import { ExposureSampler } from '../pricing/exposures.ts'
-import { createPricing } from '../pricing/pricing.ts'
+import { Pricing } from '../pricing/pricing.ts'
 import { EngineStats, type ModeStats, type SupplierStats } from '../pricing/stats.ts'
 import { hasSeat } from '../protobuf/response.ts'
 import { rewriteInSlices as rewriteBody, unmodified } from '../rewrite/rewrite.ts'
@@ -112,7 +112,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     const { integration, mode } = target
     if (mode === null) return noHandlers
     target.handlers ??= {
-      price: createPricing(integration, pricingDeps, mode),
+      price: new Pricing(integration, pricingDeps, mode).price,
       onBid: (reason) => mode.countUnmodified(reason),
     }
     return target.handlers

@@ -55,64 +55,84 @@ interface Choice {
   learner: PricingLearner | null
 }
 
-/** Creates the price function of one integration. */
-export function createPricing(
-  integration: Integration,
-  deps: PricingDeps,
-  stats: ModeStats,
-): PriceBid {
-  const opd = integration.opd as OpdConfig
-  const supplier = integration.id
-  const { mode } = opd
-  const { perBid, perDay } = opd.caps
-  const { now, random, learners, sink, fault } = deps
-  const keptShare = keptShareOf(opd.clientFee)
-  const terms = new SharedTerms(supplier, mode)
-  const policy: Policy = {
-    minWinRate: opd.minWinRate,
-    minSpend: opd.minSpend,
-    explore: opd.explore,
-    minFactor: opd.minFactor,
-    holdout: opd.holdout,
-    ...(mode === 'margin' ? { targetMargin: opd.targetMargin } : {}),
+/** The prices of one integration. */
+export class Pricing {
+  private readonly deps: PricingDeps
+  private readonly stats: ModeStats
+  private readonly supplier: string
+  private readonly opd: OpdConfig
+  private readonly keptShare: ReturnType<typeof keptShareOf>
+  private readonly terms: SharedTerms
+  /** What the learner is asked for; `minFactor` is that of the latest bid. */
+  private readonly policy: Policy
+
+  /** @param integration with OPD on, or in shadow mode */
+  constructor({ id, opd }: Integration, deps: PricingDeps, stats: ModeStats) {
+    this.deps = deps
+    this.stats = stats
+    this.supplier = id
+    this.opd = opd as OpdConfig
+    const { mode, clientFee, minWinRate, minSpend, explore, minFactor, holdout } = this.opd
+    this.keptShare = keptShareOf(clientFee)
+    this.terms = new SharedTerms(id, mode)
+    this.policy = {
+      ...{ minWinRate, minSpend, explore, minFactor, holdout },
+      ...(mode === 'margin' ? { targetMargin: this.opd.targetMargin } : {}),
+    }
+  }
+
+  /** Prices one bid. It never throws: after an error the bid keeps its price. */
+  readonly price: PriceBid = (bid, via = 'proxy') => {
+    try {
+      return this.priceBid(bid, via)
+    } catch (error) {
+      // After any other error, the bid keeps its price, and its macros are expanded.
+      this.stats.learnerErrors++
+      this.deps.fault('pricing', error, this.supplier, bid.auction)
+      const text = plain(bid.priceText)
+      return { priceText: null, inText: text, outText: text, context: '', mode: this.opd.mode }
+    }
   }
 
   /** The arm of a bid that the learner does not price; null: the learner prices it. */
-  function fixedArm(bid: EligibleBid, money: Amounts, at: number): Arm | null {
+  private fixedArm(bid: EligibleBid, money: Amounts, at: number): Arm | null {
+    const { perDay } = this.opd.caps
     if (bid.fixed !== undefined) return 'fixed'
     if (bid.test) return 'test'
     if (bid.rate === null) return 'no_rate'
-    if (deps.onHold(supplier)) return 'hold'
-    if (opd.enabled === 'shadow') return 'shadow'
-    if (opd.share < 1 && unitHash(bid.auction, deps.seed) >= opd.share) return 'outside'
-    if (perDay !== null && deps.reductions.of(supplier, at) >= perDay) return 'capped'
+    if (this.deps.onHold(this.supplier)) return 'hold'
+    if (this.opd.enabled === 'shadow') return 'shadow'
+    if (this.opd.share < 1 && unitHash(bid.auction, this.deps.seed) >= this.opd.share)
+      return 'outside'
+    if (perDay !== null && this.deps.reductions.of(this.supplier, at) >= perDay) return 'capped'
     if (money.belowFloor) return 'below_floor'
     return money.atFloor ? 'floor' : null
   }
 
   /** The smallest factor that `minFactor` and the cap of one bid allow. */
-  function lowestFactor(inBase: number): number {
-    return perBid === null ? opd.minFactor : Math.max(opd.minFactor, 1 - perBid / inBase)
+  private lowestFactor(inBase: number): number {
+    const { minFactor, caps } = this.opd
+    return caps.perBid === null ? minFactor : Math.max(minFactor, 1 - caps.perBid / inBase)
   }
 
-  function askLearner(
+  private askLearner(
     bid: EligibleBid,
     rate: number,
     inBa: number,
     at: number,
     choice: Choice,
   ): void {
-    const { facts } = terms
+    const { facts } = this.terms
     facts.inBa = inBa / rate
     facts.floor = bid.floor / rate
-    const minFactor = lowestFactor(facts.inBa)
-    policy.minFactor = minFactor
+    const minFactor = this.lowestFactor(facts.inBa)
+    this.policy.minFactor = minFactor
     try {
-      const learner = learners.of(mode)
-      const decision = learner.decide(facts, policy, terms.key, at, random)
+      const learner = this.deps.learners.of(this.opd.mode)
+      const decision = learner.decide(facts, this.policy, this.terms.key, at, this.deps.random)
       const { factor } = decision
       if (!(factor > 0 && factor <= 1)) throw new RangeError('a factor outside of (0, 1]')
-      stats.setControl(decision.guard, decision.theta, decision.lambda)
+      this.stats.setControl(decision.guard, decision.theta, decision.lambda)
       choice.decision = decision
       choice.learner = learner
       if (armRules[choice.arm].priced) {
@@ -122,38 +142,38 @@ export function createPricing(
       }
     } catch (error) {
       // An error of the model costs the optimisation, never the bid.
-      stats.learnerErrors++
-      fault('learner', error, supplier, bid.auction)
+      this.stats.learnerErrors++
+      this.deps.fault('learner', error, this.supplier, bid.auction)
       if (choice.decision === null && armRules[choice.arm].priced) choice.arm = 'hold'
     }
   }
 
-  function expose(choice: Choice, sent: number, at: number): Uint8Array {
+  private expose(choice: Choice, sent: number, at: number): Uint8Array {
     if (choice.decision === null || choice.learner === null) return none
-    if (!deps.exposures.takes(at)) {
-      stats.exposuresLeftOut++
+    if (!this.deps.exposures.takes(at)) {
+      this.stats.exposuresLeftOut++
       return none
     }
     try {
       return choice.learner.expose(choice.decision, sent, at)
     } catch (error) {
-      stats.learnerErrors++
-      fault('learner', error, supplier)
+      this.stats.learnerErrors++
+      this.deps.fault('learner', error, this.supplier)
       return none
     }
   }
 
   /** An error of a log costs the entry. The bid keeps its price and its context. */
-  function store(record: DecisionRecord): WrittenRecord | null {
+  private store(record: DecisionRecord): WrittenRecord | null {
     try {
-      return deps.bidLog.put(record)
+      return this.deps.bidLog.put(record)
     } catch (error) {
-      fault('bid_log', error, supplier)
+      this.deps.fault('bid_log', error, this.supplier)
       return null
     }
   }
 
-  function log(
+  private log(
     record: DecisionRecord,
     bid: EligibleBid,
     rate: number,
@@ -163,25 +183,27 @@ export function createPricing(
     context: string,
   ): void {
     try {
-      deps.observer?.decided(record, money.in, out)
-      deps.shared?.put(record)
+      this.deps.observer?.decided(record, money.in, out)
+      this.deps.shared?.put(record)
     } catch (error) {
-      fault('bid_log', error, supplier, bid.auction)
+      this.deps.fault('bid_log', error, this.supplier, bid.auction)
     }
+    const { sink } = this.deps
     if (sink === null || bid.test) return
     try {
-      const minFactor = lowestFactor(money.in / rate)
+      const minFactor = this.lowestFactor(money.in / rate)
       const entry = entryOf(record, bid, rate, money.in, out, minFactor, decision)
       sink.decided(sink.contexts ? { ...entry, bid: record.bidId, svc_opd: context } : entry)
     } catch (error) {
-      fault('decision_log', error, supplier, bid.auction)
+      this.deps.fault('decision_log', error, this.supplier, bid.auction)
     }
   }
 
-  function priceBid(bid: EligibleBid, via: Via): PricedBid {
-    const at = now()
-    const money = amounts(bid.priceText, bid.price, bid.floor, bid.floorText, keptShare)
-    const fixed = fixedArm(bid, money, at)
+  private priceBid(bid: EligibleBid, via: Via): PricedBid {
+    const { mode } = this.opd
+    const at = this.deps.now()
+    const money = amounts(bid.priceText, bid.price, bid.floor, bid.floorText, this.keptShare)
+    const fixed = this.fixedArm(bid, money, at)
     const choice: Choice = {
       arm: fixed ?? 'treated',
       factor: 1,
@@ -189,19 +211,19 @@ export function createPricing(
       decision: null,
       learner: null,
     }
-    terms.load(bid, deps.auctionSalt)
+    this.terms.load(bid, this.deps.auctionSalt)
     const rate = bid.rate ?? 1
     const asks = armRules[choice.arm].asks && !money.atFloor
-    if (asks) askLearner(bid, rate, money.in, at, choice)
+    if (asks) this.askLearner(bid, rate, money.in, at, choice)
     const priceText = armRules[choice.arm].priced ? applyFactor(money, choice.factor) : null
     const outText = priceText ?? money.priceText
     const out = priceText === null ? bid.price : Number(priceText)
-    const features = asks ? expose(choice, out / rate, at) : none
+    const features = asks ? this.expose(choice, out / rate, at) : none
     const { decision } = choice
     const record: DecisionRecord = {
-      id: deps.codec.nextId(),
+      id: this.deps.codec.nextId(),
       bidId: bid.bidId,
-      supplier,
+      supplier: this.supplier,
       mode,
       via,
       arm: choice.arm,
@@ -210,10 +232,10 @@ export function createPricing(
       outBa: outText,
       currency: bid.currency,
       at,
-      modelVersion: learners.version(mode),
-      publisher: terms.publisher,
-      domain: terms.domain,
-      seat: terms.seat,
+      modelVersion: this.deps.learners.version(mode),
+      publisher: this.terms.publisher,
+      domain: this.terms.domain,
+      seat: this.terms.seat,
       teaches: features.length > 0,
       features,
       floor: bid.floor,
@@ -224,28 +246,16 @@ export function createPricing(
       guard: decision?.guard,
     }
     if (bid.priceDspText !== undefined) record.priceDsp = plain(bid.priceDspText)
-    const context = deps.codec.encode(record, store(record))
-    if (!context.withFeatures) stats.contextsCut++
-    log(record, bid, rate, money, out, decision, context.text)
-    count(bid, record.arm, money.in, out)
+    const context = this.deps.codec.encode(record, this.store(record))
+    if (!context.withFeatures) this.stats.contextsCut++
+    this.log(record, bid, rate, money, out, decision, context.text)
+    this.count(bid, record.arm, money.in, out)
     return { priceText, inText: money.inText, outText, context: context.text, mode }
   }
 
-  function count(bid: EligibleBid, arm: Arm, inBa: number, out: number): void {
-    if (bid.fixed !== undefined) stats.countUnmodified(bid.fixed)
+  private count(bid: EligibleBid, arm: Arm, inBa: number, out: number): void {
+    if (bid.fixed !== undefined) this.stats.countUnmodified(bid.fixed)
     const counts = bid.rate !== null && armRules[arm].money
-    stats.priced(arm, counts ? inBa / bid.rate! : 0, counts ? out / bid.rate! : 0)
-  }
-
-  return (bid, via = 'proxy') => {
-    try {
-      return priceBid(bid, via)
-    } catch (error) {
-      // After any other error, the bid keeps its price, and its macros are expanded.
-      stats.learnerErrors++
-      fault('pricing', error, supplier, bid.auction)
-      const text = plain(bid.priceText)
-      return { priceText: null, inText: text, outText: text, context: '', mode }
-    }
+    this.stats.priced(arm, counts ? inBa / bid.rate! : 0, counts ? out / bid.rate! : 0)
   }
 }

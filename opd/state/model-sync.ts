@@ -22,9 +22,7 @@ const closeTimeout = 2000
 /** all: prices, and leads if no other node does; train: the same, without traffic of its own; serve: prices, never leads. */
 export type NodeRole = 'all' | 'serve' | 'train'
 
-export type ModelSync = ReturnType<typeof createModelSync>
-
-export function createModelSync(options: {
+interface ModelSyncOptions {
   modelManager: ModelManager
   bus: ModelBus
   log: Log
@@ -33,28 +31,65 @@ export function createModelSync(options: {
   role?: NodeRole
   /** Milliseconds of a monotonic clock. */
   now?: () => number
-}) {
-  const { modelManager, bus, log, role = 'all', now = () => performance.now() } = options
-  const serves = role === 'serve'
-  const { models } = modelManager
-  const deps = { models, bus, now, log, serves }
-  const sharedModels = {
-    revenue: new SharedModel('revenue', deps),
-    margin: new SharedModel('margin', deps),
-  }
-  const sharedCurves = {
-    revenue: new SharedCurve('revenue', deps),
-    margin: new SharedCurve('margin', deps),
-  }
-  // From now on the updates of this node are collected.
-  models.publishes = true
+}
+
+export class ModelSync {
+  private readonly modelManager: ModelManager
+  private readonly models: ModelManager['models']
+  private readonly bus: ModelBus
+  private readonly log: Log
+  private readonly timeout: number
+  private readonly serves: boolean
+  private readonly now: () => number
+  private readonly began: number
+  private readonly sharedModels: Readonly<Record<Mode, SharedModel>>
+  private readonly sharedCurves: Readonly<Record<Mode, SharedCurve>>
   /** `old`: of an earlier epoch; `seen`: received before. */
-  const counts = { sent: 0, merged: 0, refused: 0, old: 0, seen: 0 }
-  function allCounts() {
+  private readonly deltas = { sent: 0, merged: 0, refused: 0, old: 0, seen: 0 }
+  private readonly timers: readonly NodeJS.Timeout[]
+  private hasJoined = false
+  private renewing = Promise.resolve()
+
+  constructor(options: ModelSyncOptions) {
+    const { modelManager, bus, log, role = 'all', timeout = closeTimeout } = options
+    const { now = () => performance.now() } = options
+    this.modelManager = modelManager
+    this.models = modelManager.models
+    this.bus = bus
+    this.log = log
+    this.timeout = timeout
+    this.serves = role === 'serve'
+    this.now = now
+    this.began = now()
+    const { models, serves } = this
+    const deps = { models, bus, now, log, serves }
+    this.sharedModels = {
+      revenue: new SharedModel('revenue', deps),
+      margin: new SharedModel('margin', deps),
+    }
+    this.sharedCurves = {
+      revenue: new SharedCurve('revenue', deps),
+      margin: new SharedCurve('margin', deps),
+    }
+    // From now on the updates of this node are collected.
+    models.publishes = true
+    const joining = setInterval(() => {
+      if (this.hasJoined) clearInterval(joining)
+      else void this.round()
+    }, joinInterval)
+    this.timers = [
+      joining,
+      setInterval(() => void this.round(), syncInterval),
+      setInterval(() => void this.keep(), keepEvery),
+    ]
+    for (const timer of this.timers) timer.unref()
+  }
+
+  get counts() {
     const total = { shared: 0, taken: 0, lost: 0, curvesShared: 0, curvesAdopted: 0 }
-    let { refused } = counts
+    let { refused } = this.deltas
     for (const mode of modes) {
-      const [model, curve] = [sharedModels[mode].counts, sharedCurves[mode].counts]
+      const [model, curve] = [this.sharedModels[mode].counts, this.sharedCurves[mode].counts]
       refused += model.refused + curve.refused
       total.shared += model.shared
       total.taken += model.taken
@@ -62,25 +97,68 @@ export function createModelSync(options: {
       total.curvesShared += curve.shared
       total.curvesAdopted += curve.adopted
     }
-    return { ...counts, ...total, refused, dropped: models.counts.dropped }
+    return { ...this.deltas, ...total, refused, dropped: this.models.counts.dropped }
   }
 
-  async function send(mode: Mode): Promise<void> {
-    const outbox = models.takeDelta(mode)
+  /** Whether this node has had the model of the others, or has waited for it for `joinTimeout`. */
+  get joined(): boolean {
+    return this.hasJoined || this.now() - this.began > joinTimeout
+  }
+
+  /** Runs one round immediately. */
+  readonly round = shareRun(async () => {
+    try {
+      let complete = true
+      for (const mode of modes) complete = (await this.synchronize(mode)) && complete
+      this.hasJoined ||= complete
+    } catch (error) {
+      // Redis logs a lost connection itself. The next round sends what is left.
+      this.log.info({ err: (error as Error).message }, 'models were not synchronized')
+      // A node that is alone goes on with its own model.
+      for (const mode of modes) this.models.of(mode).refits = !this.serves
+    }
+    this.hasJoined ||= this.joined
+  })
+
+  /**
+   * Between rounds: renews the lease of the node that leads, or takes that of a node that ended. Runs a round if the lease
+   * was taken, if there is a new curve, or if there is a refit to share.
+   */
+  async keep(): Promise<void> {
+    if (!this.hasJoined) return
+    this.renewing = this.renew()
+    await this.renewing
+  }
+
+  async close(): Promise<void> {
+    for (const timer of this.timers) clearInterval(timer)
+    // If the store of the bus hangs, the last round is given up: the models are saved to disk afterwards.
+    await atMost(this.timeout, this.leave())
+  }
+
+  private async leave(): Promise<void> {
+    await this.renewing
+    await this.round()
+    await this.giveUpLeases().catch((error: Error) => this.logLease(error, 'given up'))
+  }
+
+  private async send(mode: Mode): Promise<void> {
+    const outbox = this.models.takeDelta(mode)
     for (let next = outbox[0]; next !== undefined; next = outbox[0]) {
-      await bus.publish(mode, encodeEnvelope(next))
-      counts.sent++
-      sharedModels[mode].changed()
-      sharedCurves[mode].sent(next)
+      await this.bus.publish(mode, encodeEnvelope(next))
+      this.deltas.sent++
+      this.sharedModels[mode].changed()
+      this.sharedCurves[mode].sent(next)
       if (outbox[0] === next) outbox.shift()
     }
   }
 
   /** false: the delta is of a later epoch. */
-  function merge(mode: Mode, bytes: Uint8Array): boolean {
+  private merge(mode: Mode, bytes: Uint8Array): boolean {
+    const { deltas, log, models } = this
     const envelope = decodeEnvelope(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length))
     if (envelope === null) {
-      counts.refused++
+      deltas.refused++
       log.error({ mode }, 'a model delta was refused: damaged')
       return true
     }
@@ -88,25 +166,25 @@ export function createModelSync(options: {
       const result = models.merge(mode, envelope)
       if (result === 'ahead') return false
       if (result === 'merged') {
-        sharedModels[mode].changed()
-        sharedCurves[mode].changed()
+        this.sharedModels[mode].changed()
+        this.sharedCurves[mode].changed()
       }
       // Its own deltas come back, too.
-      if (envelope.node !== models.node) counts[result]++
+      if (envelope.node !== models.node) deltas[result]++
     } catch (error) {
-      counts.refused++
+      deltas.refused++
       log.error({ mode, err: (error as Error).message }, 'a model delta was refused')
     }
     return true
   }
 
-  async function receive(mode: Mode): Promise<void> {
-    const model = models.of(mode)
+  private async receive(mode: Mode): Promise<void> {
+    const model = this.models.of(mode)
     for (;;) {
-      const { deltas, last } = await bus.fetch(mode, model.place)
+      const { deltas, last } = await this.bus.fetch(mode, model.place)
       for (const { place, bytes } of deltas) {
         // A delta of a later epoch, and all after it, wait until this node has followed the roll-back.
-        if (!merge(mode, bytes)) return
+        if (!this.merge(mode, bytes)) return
         model.place = place
         // Yield to the event loop between two merges.
         await new Promise(setImmediate)
@@ -116,101 +194,47 @@ export function createModelSync(options: {
     }
   }
 
-  let joined = false
-  const began = now()
-
   /** Returns whether this node has all updates of the others. */
-  async function synchronize(mode: Mode): Promise<boolean> {
-    const [shared, curve, state] = [sharedModels[mode], sharedCurves[mode], models.of(mode)]
-    if (!joined) await shared.begin()
-    if (modelManager.of(mode).isFrozen) return true
-    await send(mode)
-    state.refits = await shared.look()
+  private async synchronize(mode: Mode): Promise<boolean> {
+    const [shared, curve] = [this.sharedModels[mode], this.sharedCurves[mode]]
+    if (!this.hasJoined) await shared.begin()
+    if (this.modelManager.of(mode).isFrozen) return true
+    await this.send(mode)
+    this.models.of(mode).refits = await shared.look()
     if (!shared.leads) return (await curve.follow()) || shared.follow()
     const { taken } = shared.counts
-    const complete = await shared.lead(() => receive(mode))
+    const complete = await shared.lead(() => this.receive(mode))
     if (shared.counts.taken > taken) curve.changed()
-    if (complete) await curve.lead(() => send(mode))
+    if (complete) await curve.lead(() => this.send(mode))
     return complete
   }
 
-  async function runRound(): Promise<void> {
-    try {
-      let complete = true
-      for (const mode of modes) complete = (await synchronize(mode)) && complete
-      joined ||= complete
-    } catch (error) {
-      // Redis logs a lost connection itself. The next round sends what is left.
-      log.info({ err: (error as Error).message }, 'models were not synchronized')
-      // A node that is alone goes on with its own model.
-      for (const mode of modes) models.of(mode).refits = !serves
-    }
-    joined ||= now() - began > joinTimeout
-  }
-
-  const round = shareRun(runRound)
+  private readonly renew = shareRun(() =>
+    this.renewLeases().catch((error: Error) => this.logLease(error, 'renewed')),
+  )
 
   /** Renews the leases, or takes those of a node that ended. Runs a round if one is due. */
-  async function renewLeases(): Promise<void> {
+  private async renewLeases(): Promise<void> {
     let due = false
     for (const mode of modes) {
-      if (modelManager.of(mode).isFrozen) continue
-      due = (await sharedModels[mode].keep()) || due
-      due = (await sharedCurves[mode].keep(sharedModels[mode].leads)) || due
+      if (this.modelManager.of(mode).isFrozen) continue
+      const [shared, curve] = [this.sharedModels[mode], this.sharedCurves[mode]]
+      due = (await shared.keep()) || due
+      due = (await curve.keep(shared.leads)) || due
     }
-    if (due) await round()
+    if (due) await this.round()
   }
 
   /** Gives up the leases, so that another node leads at once. */
-  async function giveUpLeases(): Promise<void> {
+  private async giveUpLeases(): Promise<void> {
     for (const mode of modes)
-      if (sharedModels[mode].leads) {
-        await sharedCurves[mode].leave()
-        await sharedModels[mode].leave()
+      if (this.sharedModels[mode].leads) {
+        await this.sharedCurves[mode].leave()
+        await this.sharedModels[mode].leave()
       }
   }
 
-  const logged = (what: string) => (error: Error) =>
-    log.info({ err: error.message }, `the lease of the shared model was not ${what}`)
-  let renewing = Promise.resolve()
-  const renew = shareRun(() => renewLeases().catch(logged('renewed')))
-  const keep = async () => {
-    if (!joined) return
-    renewing = renew()
-    await renewing
-  }
-  const joining = setInterval(() => {
-    if (joined) clearInterval(joining)
-    else void round()
-  }, joinInterval)
-  const timers = [joining, setInterval(round, syncInterval), setInterval(keep, keepEvery)]
-  for (const timer of timers) timer.unref()
-
-  async function leave(): Promise<void> {
-    await renewing
-    await round()
-    await giveUpLeases().catch(logged('given up'))
-  }
-
-  return {
-    get counts() {
-      return allCounts()
-    },
-    /** Whether this node has had the model of the others, or has waited for it for `joinTimeout`. */
-    get joined() {
-      return joined || now() - began > joinTimeout
-    },
-    /** Runs one round immediately. */
-    round,
-    /**
-     * Between rounds: renews the lease of the node that leads, or takes that of a node that ended. Runs a round if the lease
-     * was taken, if there is a new curve, or if there is a refit to share.
-     */
-    keep,
-    async close() {
-      for (const timer of timers) clearInterval(timer)
-      // If the store of the bus hangs, the last round is given up: the models are saved to disk afterwards.
-      await atMost(options.timeout ?? closeTimeout, leave())
-    },
+  private logLease(error: Error, what: string): void {
+    this.log.info({ err: error.message }, `the lease of the shared model was not ${what}`)
   }
 }

@@ -26,13 +26,14 @@ import { priceSoon } from './pricing-batch.ts'
 import { type NoBid, type ResponseBody, replyNoBid, replyWhole, towards } from './reply.ts'
 import { RequestBody } from './request-body.ts'
 import type { RequestDecoder } from './request-decoder.ts'
+import type { AttemptContext } from './request-head.ts'
 import {
   needsProcessing,
   type ProcessingContext,
   type ProcessingResult,
   processResponse,
 } from './response-processing.ts'
-import { type AttemptContext, UpstreamAttempt } from './upstream-attempt.ts'
+import { UpstreamAttempt } from './upstream-attempt.ts'
 
 export interface ExchangeContext extends ProcessingContext, AttemptContext, Admission {
   limits: Admission['limits'] & { maxRequestBytes: number; maxRewriteBytes: number }
@@ -157,7 +158,12 @@ export class Exchange implements Candidate, ResponseSink {
   send(now: number): void {
     this.gateState = 'sent'
     this.sentAt = now
-    this.upstream.send(this.inbound, this.request.wire, this.context, now, this)
+    const { inbound, supplier, context } = this
+    const { mirror, headers: rules, route } = supplier
+    const body = this.request.wire
+    const sink =
+      mirror?.copy({ inbound, body, rules, timeout: route.timeout }, context, this) ?? this
+    this.upstream.send(inbound, body, context, now, sink)
   }
 
   /** Called by the gate if the queued request can no longer be answered in time. */

@@ -5,13 +5,7 @@ import type { Body, Inbound, ResponseSink, UpstreamRequest } from '../types.ts'
 import type { Failure } from '../upstream/endpoint-log.ts'
 import type { Endpoint } from '../upstream/endpoints.ts'
 import type { HeaderRules } from '../wire/header-rules.ts'
-import { header, towardsSupplier } from '../wire/headers.ts'
-import { OutgoingRequest } from '../wire/outgoing-heads.ts'
-
-export interface AttemptContext {
-  via: string | null
-  trusted: (remote: string) => boolean
-}
+import { type AttemptContext, requestHead } from './request-head.ts'
 
 /** The head for an endpoint. It is made once while the caller, whose connection and address are the same, repeats its head. */
 function forwardedHead(
@@ -31,14 +25,7 @@ function forwardedHead(
     last.via === via
   )
     return last.head
-  const fields = towardsSupplier(head.fields, endpoint.host, {
-    remote,
-    trusted,
-    proto: inbound.secure ? 'https' : 'http',
-    host: header(head.fields, 'host') ?? '',
-    via,
-  })
-  const made = new OutgoingRequest(endpoint.target(head.query), rules?.apply(fields) ?? fields)
+  const made = requestHead(inbound, endpoint, rules, context)
   head.forwarded = { head: made, endpoint, rules, trusted, via }
   return made
 }

@@ -11,7 +11,7 @@ import type { DecisionLine, DecisionSink, SharedTokens } from '../../opd/ports.t
 import { createBidBatch } from '../../opd/state/bid-entry.ts'
 import type { ModelControlSource } from '../../opd/state/model-control.ts'
 import { createModelManager } from '../../opd/state/model-manager.ts'
-import { createModelSync } from '../../opd/state/model-sync.ts'
+import { ModelSync } from '../../opd/state/model-sync.ts'
 import type { ModelBus } from '../../opd/state/shared-model.ts'
 import { TicketKeys } from '../../proxy/listen/ticket-keys.ts'
 import { activeSuppliers, type ConfigRef, createBidPath } from '../bid-path.ts'
@@ -75,7 +75,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   const source = peer.port<ModelControlSource>('control')
   await modelManager.execute(source)
   const bus = peer.port<ModelBus>('models')
-  const modelSync = createModelSync({ modelManager, bus, log, role: config.node.role })
+  const modelSync = new ModelSync({ modelManager, bus, log, role: config.node.role })
   const bidPath = createBidPath({
     current,
     place,

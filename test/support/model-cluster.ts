@@ -2,7 +2,7 @@
 import { type BidFacts, createLearner, refit } from '../../opd/learner.ts'
 import { encodeEnvelope } from '../../opd/state/envelope.ts'
 import { createModelManager, type ModelManager } from '../../opd/state/model-manager.ts'
-import { createModelSync } from '../../opd/state/model-sync.ts'
+import { ModelSync } from '../../opd/state/model-sync.ts'
 import { keepEvery, type ModelBus } from '../../opd/state/shared-model.ts'
 import { memoryBus } from './model-sync.ts'
 import { source } from './random.ts'
@@ -62,7 +62,7 @@ export function cluster(whole: number, others: number, bidsPerSecond: number) {
       ...{ advanceEvery: 1e9, snapshotEvery: 1e9, refitEvery: 1e9 },
     })
     const options = { modelManager, bus: counted(bus, reads), log, now: () => now }
-    const modelSync = createModelSync(options)
+    const modelSync = new ModelSync(options)
     return { modelManager, modelSync, learner: modelManager.of('revenue'), reads }
   }
   const nodes = Array.from({ length: whole }, nodeOf)

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import t from 'tap'
 import type { DecisionEntry } from '../../../opd/ports.ts'
 import { createContextCodec, Nonces } from '../../../opd/pricing/context.ts'
-import { createPricing } from '../../../opd/pricing/pricing.ts'
+import { Pricing } from '../../../opd/pricing/pricing.ts'
 import { ModeStats } from '../../../opd/pricing/stats.ts'
 import { createBidLog } from '../../../opd/state/bid-log.ts'
 import { type AskedBid, auction, keys, testEngine } from '../../support/engine.ts'
@@ -57,7 +57,7 @@ t.test('the decision log knows no name, and a test is not in it', async (t) => {
     reductions: { of: () => 0 },
     fault() {},
   }
-  const price = createPricing(integration('acme'), deps, new ModeStats())
+  const { price } = new Pricing(integration('acme'), deps, new ModeStats())
   price(
     bid({
       auction: 'r'.repeat(100),

@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap'
 import { localModels } from '../../../opd/state/local-models.ts'
 import type { ModelManager } from '../../../opd/state/model-manager.ts'
-import { createModelSync } from '../../../opd/state/model-sync.ts'
+import { ModelSync } from '../../../opd/state/model-sync.ts'
 import { operatorOf } from '../../support/model-control.ts'
 import { isSum, learn, log, modelManagerOf, roundClock, sumOf } from '../../support/model-sync.ts'
 import { newFolder } from '../../support/process.ts'
@@ -13,7 +13,7 @@ function nodeOf(t: Test, first: ModelManager) {
   const pack = (mode: string) => first.models.packed(mode as 'revenue')
   const bus = localModels(first.models.node, pack, began)
   const sync = (modelManager: ModelManager) => {
-    const modelSync = createModelSync({ modelManager, bus, log, now: roundClock() })
+    const modelSync = new ModelSync({ modelManager, bus, log, now: roundClock() })
     t.teardown(() => modelSync.close())
     return modelSync
   }

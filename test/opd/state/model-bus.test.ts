@@ -1,6 +1,6 @@
 /** Models between nodes, on a real Redis. */
 import t, { type Test } from 'tap'
-import { createModelSync } from '../../../opd/state/model-sync.ts'
+import { ModelSync } from '../../../opd/state/model-sync.ts'
 import { openRedis } from '../../../opd/state/redis.ts'
 import type { ModelBus, SharedModelHead } from '../../../opd/state/shared-model.ts'
 import { learn, log, modelManagerOf, roundClock, sumOf } from '../../support/model-sync.ts'
@@ -131,7 +131,7 @@ t.test('nodes that were away', { skip: redisAbsent }, async (t) => {
   const folder = newFolder()
   const node = (dir: string | null = null) => {
     const modelManager = modelManagerOf(dir)
-    const modelSync = createModelSync({ modelManager, bus, log, now: roundClock() })
+    const modelSync = new ModelSync({ modelManager, bus, log, now: roundClock() })
     t.teardown(() => modelSync.close())
     return { modelManager, modelSync }
   }

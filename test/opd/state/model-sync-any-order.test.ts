@@ -6,7 +6,7 @@ import { readdirSync } from 'node:fs'
 import { createClient } from '@redis/client'
 import * as fc from 'fast-check'
 import t from 'tap'
-import { createModelSync } from '../../../opd/state/model-sync.ts'
+import { ModelSync } from '../../../opd/state/model-sync.ts'
 import { openRedis } from '../../../opd/state/redis.ts'
 import type { ModelBus } from '../../../opd/state/shared-model.ts'
 import { snapshots } from '../../../opd/state/snapshots.ts'
@@ -63,7 +63,7 @@ async function world(
     const modelManager = modelManagerOf(dir, () => now)
     await operator.execute(modelManager)
     const options = { modelManager, bus: busOf(), log, now: roundClock() }
-    return { dir, modelManager, modelSync: createModelSync(options) }
+    return { dir, modelManager, modelSync: new ModelSync(options) }
   }
   const nodes = await Promise.all([0, 1, 2].map(() => make(newFolder())))
   for (const step of all) {

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { encodeEnvelope } from '../../../opd/state/envelope.ts'
-import { createModelSync } from '../../../opd/state/model-sync.ts'
+import { ModelSync } from '../../../opd/state/model-sync.ts'
 import { operatorOf } from '../../support/model-control.ts'
 import {
   isSum,
@@ -19,7 +19,7 @@ t.test('nodes exchange updates, and follow a rollback together', async (t) => {
   const node = () => {
     const dir = newFolder()
     const modelManager = modelManagerOf(dir)
-    const modelSync = createModelSync({ modelManager, bus, log, now: roundClock() })
+    const modelSync = new ModelSync({ modelManager, bus, log, now: roundClock() })
     return { dir, modelManager, modelSync }
   }
   const [one, two] = [node(), node()] as const
@@ -67,7 +67,7 @@ t.test('a bus that hangs holds up the exchange alone', async (t) => {
     const bus = { ...memoryBus(), [hanging]: hangs }
     const dir = newFolder()
     const modelManager = modelManagerOf(dir)
-    const modelSync = createModelSync({ modelManager, bus, log, timeout: 30 })
+    const modelSync = new ModelSync({ modelManager, bus, log, timeout: 30 })
     learn(modelManager, 1)
     void modelSync.round()
     await modelSync.close()
@@ -87,7 +87,7 @@ t.test('deltas wait for a bus that is away, bounded', async (t) => {
     },
   }
   const modelManager = modelManagerOf(null)
-  const modelSync = createModelSync({ modelManager, bus: flaky, log })
+  const modelSync = new ModelSync({ modelManager, bus: flaky, log })
   for (let n = 0; n < 120; n++) {
     learn(modelManager, 1)
     modelManager.models.takeDelta('revenue')
@@ -113,7 +113,7 @@ t.test(
       await publish(1, 1)
       await publish(3, 4)
       const modelManager = modelManagerOf(null)
-      const modelSync = createModelSync({ modelManager, bus, log, now: roundClock() })
+      const modelSync = new ModelSync({ modelManager, bus, log, now: roundClock() })
       t.teardown(() => modelSync.close())
       for (let n = 0; n < 4; n++) await modelSync.round()
       t.equal(sumOf(modelManager), 5)
@@ -138,7 +138,7 @@ t.test(
     await bus.writeModel('revenue', 'another', head, Buffer.from('nothing'))
     const nodes = [1, 2].map(() => {
       const modelManager = modelManagerOf(null)
-      const modelSync = createModelSync({ modelManager, bus, log, now: roundClock() })
+      const modelSync = new ModelSync({ modelManager, bus, log, now: roundClock() })
       return { modelManager, modelSync }
     })
     t.teardown(() => Promise.all(nodes.map(({ modelSync }) => modelSync.close())))

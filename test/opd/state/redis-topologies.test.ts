@@ -1,7 +1,7 @@
 /** A Redis Cluster and Sentinels with real servers: shared state is found, and is back after a failover. */
 import t from 'tap'
 import { redisAddress } from '../../../opd/base/redis-address.ts'
-import { createModelSync } from '../../../opd/state/model-sync.ts'
+import { ModelSync } from '../../../opd/state/model-sync.ts'
 import { openRedis, type RedisState } from '../../../opd/state/redis.ts'
 import { decided } from '../../support/decision-record.ts'
 import { learn, modelManagerOf, sumOf } from '../../support/model-sync.ts'
@@ -32,7 +32,7 @@ async function share(one: RedisState, two: RedisState, name: string): Promise<vo
   await until(sharesTokens, { what: 'one bucket of tokens' })
   const nodes = [one, two].map((redis) => {
     const modelManager = modelManagerOf(null)
-    return { modelManager, modelSync: createModelSync({ modelManager, bus: redis, log }) }
+    return { modelManager, modelSync: new ModelSync({ modelManager, bus: redis, log }) }
   })
   learn(nodes[0]!.modelManager, 1)
   learn(nodes[1]!.modelManager, 2)

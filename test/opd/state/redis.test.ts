@@ -3,7 +3,7 @@ import { createClient } from '@redis/client'
 import t from 'tap'
 import { createBidLog } from '../../../opd/state/bid-log.ts'
 import { createModelManager } from '../../../opd/state/model-manager.ts'
-import { createModelSync } from '../../../opd/state/model-sync.ts'
+import { ModelSync } from '../../../opd/state/model-sync.ts'
 import { openRedis, type RedisState } from '../../../opd/state/redis.ts'
 import { decided } from '../../support/decision-record.ts'
 import { newFolder } from '../../support/process.ts'
@@ -111,8 +111,8 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
     const managers = [one, two].map(() =>
       createModelManager({ dir: newFolder(), attributionWindow: 60_000, now: () => 1, log }),
     )
-    const syncs = [one, two].map((redis: RedisState, n) =>
-      createModelSync({ modelManager: managers[n]!, bus: redis, log }),
+    const syncs = [one, two].map(
+      (redis: RedisState, n) => new ModelSync({ modelManager: managers[n]!, bus: redis, log }),
     )
     t.teardown(async () => {
       for (const part of [...syncs, ...managers]) await part.close()

@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap'
 import { localModels } from '../../../opd/state/local-models.ts'
 import type { ModelManager } from '../../../opd/state/model-manager.ts'
-import { createModelSync } from '../../../opd/state/model-sync.ts'
+import { ModelSync } from '../../../opd/state/model-sync.ts'
 import { relayedModels } from '../../../opd/state/relayed-models.ts'
 import type { ModelBus } from '../../../opd/state/shared-model.ts'
 import {
@@ -39,7 +39,7 @@ function nodeOf(t: Test, redis: ModelBus) {
   const pack = (mode: string) => first.models.packed(mode as 'revenue')
   const buses = relayedModels(localModels(first.models.node, pack, Date.now()), redis)
   const sync = (modelManager: ModelManager, bus: ModelBus) => {
-    const modelSync = createModelSync({ modelManager, bus, log, timeout: 30, now: roundClock() })
+    const modelSync = new ModelSync({ modelManager, bus, log, timeout: 30, now: roundClock() })
     t.teardown(() => modelSync.close())
     return modelSync
   }

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { type BidFacts, createLearner } from '../../../opd/learner.ts'
 import { createModelManager } from '../../../opd/state/model-manager.ts'
-import { createModelSync, type NodeRole } from '../../../opd/state/model-sync.ts'
+import { ModelSync, type NodeRole } from '../../../opd/state/model-sync.ts'
 import type { ModelBus } from '../../../opd/state/shared-model.ts'
 import { log, memoryBus } from '../../support/model-sync.ts'
 import { newFolder } from '../../support/process.ts'
@@ -30,7 +30,7 @@ function cluster(roles: readonly NodeRole[]) {
     }
     const options = { modelManager, bus: counting, log, role, now: () => now }
     const learner = modelManager.of('revenue')
-    const modelSync = createModelSync(options)
+    const modelSync = new ModelSync(options)
     return { role, modelManager, modelSync, learner, fetched: () => fetched }
   })
   let bids = 0
