@@ -162,7 +162,7 @@ function detailOf(issue: z.core.$ZodIssue): string {
   return message
 }
 
-function faultsOf(issue: z.core.$ZodIssue): ProblemFault[] {
+export function faultsOf(issue: z.core.$ZodIssue): ProblemFault[] {
   const at = issue.path.map((part) => `/${escapePart(String(part))}`).join('')
   if (issue.code !== 'unrecognized_keys') return [{ pointer: at, detail: detailOf(issue) }]
   const keys = issue.keys.slice(0, maxFaults)
