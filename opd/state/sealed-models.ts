@@ -50,7 +50,7 @@ export class SealedModels {
   /** Rejects if the file cannot be used: there are no models before it. */
   static async open(options: SealedModelsOptions): Promise<SealedModels> {
     const models = new SealedModels(options)
-    await models.load().catch((error: Error) => {
+    await models.loadModels().catch((error: Error) => {
       throw new Error(`${options.file}: ${error.message}`, { cause: error })
     })
     return models
@@ -66,7 +66,7 @@ export class SealedModels {
   async reload(): Promise<void> {
     const { file, log } = this.options
     try {
-      await this.load()
+      await this.loadModels()
     } catch (error) {
       this.failures.refused++
       log.error(
@@ -81,7 +81,7 @@ export class SealedModels {
     return new OnlineLearner({ attributionWindow, carries: false, trains: false }, learned)
   }
 
-  private async load(): Promise<void> {
+  private async loadModels(): Promise<void> {
     const { file, secrets, log } = this.options
     const read = readModelFile(await readFile(file), secrets)
     // All are made before one is used.
