@@ -159,17 +159,17 @@ t.test('the PrometheusRule has the alerts, each with its runbook link', needsHel
   t.same(
     [...rendered.keys()],
     [
-      ...['bids-bidweir-thresholds', 'bids-bidweir-rates', 'bids-bidweir'],
-      'bids-bidweir-additional',
+      ...['test-bidweir-thresholds', 'test-bidweir-rates', 'test-bidweir'],
+      'test-bidweir-additional',
     ],
   )
-  const alerts = rulesOf('bids-bidweir')
+  const alerts = rulesOf('test-bidweir')
   t.same(
     alerts.map(({ alert }) => alert),
     names.filter((name) => name !== 'BidweirDown'),
   )
-  t.same(rulesOf('bids-bidweir-additional'), [{ record: 'a:b', expr: 'vector(1)' }])
-  t.match(rulesOf('bids-bidweir-thresholds')[0], {
+  t.same(rulesOf('test-bidweir-additional'), [{ record: 'a:b', expr: 'vector(1)' }])
+  t.match(rulesOf('test-bidweir-thresholds')[0], {
     expr: 'vector(0.98)',
     labels: { threshold: 'sloAnswers', namespace: 'bids' },
   })
