@@ -18,7 +18,7 @@ interface SupplierState {
   datacenters: ReadonlyMap<string, { active: boolean; clientQps: number | null }>
 }
 
-interface DirectorySnapshot {
+export interface DirectorySnapshot {
   suppliers: ReadonlyMap<string, SupplierState>
   /** Integrations held at factor 1; `*` holds all. */
   holds: ReadonlySet<string>

@@ -22,6 +22,7 @@ import {
   outcomes,
   refusals,
   type SupplierMetrics,
+  type VariantMetrics,
 } from './metrics.ts'
 import { type Gauges, nodeLoad, type ProcessLoad, type SupplierLoad } from './node-load.ts'
 import type { Supplier } from './supplier.ts'
@@ -137,6 +138,22 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
         })),
       shown,
     )
+  const canarySeries = new HistogramSeries('bidweir_canary_upstream_duration_seconds', bounds)
+  function* variants(): Generator<[{ ssp: string; variant: string }, VariantMetrics]> {
+    for (const { id, metrics } of suppliers.values()) {
+      if (metrics.variants === null) continue
+      yield [{ ssp: id, variant: 'main' }, metrics.variants.main]
+      yield [{ ssp: id, variant: 'canary' }, metrics.variants.canary]
+    }
+  }
+  const perVariant = (samples: (variant: VariantMetrics) => Iterable<Sample>) =>
+    function* () {
+      for (const [labels, metrics] of variants()) {
+        for (const sample of samples(metrics))
+          yield { ...sample, labels: { ...labels, ...sample.labels } }
+        yield null
+      }
+    }
   const nodeGauge = (name: keyof Gauges) => {
     let sum = state.gauges()[name]
     for (const load of others()) sum += load[name]
@@ -219,6 +236,35 @@ function rowsOf(state: ProxyState, lag: () => number): MetricRow[] {
         ({ metrics }) => metrics.replays,
         ({ metrics }) => metrics.replays > 0,
       ),
+    ),
+    counter(
+      'bidweir_canary_requests_total',
+      'Bid requests of suppliers with a canary, by outcome and by the endpoints that they were sent to',
+      perVariant(({ requests }) =>
+        outcomes.flatMap((outcome, at) =>
+          requests[at]! > 0 ? [{ value: requests[at]!, labels: { outcome } }] : [],
+        ),
+      ),
+    ),
+    counter(
+      'bidweir_canary_bids_total',
+      'Bids of suppliers with a canary, in responses of at most 64 KiB without a content encoding',
+      perVariant(({ bids }) => one(bids, {})),
+    ),
+    counter(
+      'bidweir_canary_bid_price_sum_total',
+      'Prices of those bids as the supplier sent them, CPM in the currency of the responses',
+      perVariant(({ prices }) => one(prices, {})),
+    ),
+    histogram(
+      'bidweir_canary_upstream_duration_seconds',
+      'Time from sending to an endpoint to its complete response, of suppliers with a canary',
+      () => {
+        function* histograms(): Generator<[{ ssp: string; variant: string }, DurationHistogram]> {
+          for (const [labels, { upstream }] of variants()) yield [labels, upstream]
+        }
+        return canarySeries.samples(histograms(), { ssp: otherSuppliers, variant: otherSuppliers })
+      },
     ),
     counter(
       'bidweir_health_checks_total',

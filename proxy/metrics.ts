@@ -51,6 +51,20 @@ export class DurationHistogram {
   }
 }
 
+/** Of the requests to the endpoints of a supplier, or to those of its canary. */
+export class VariantMetrics {
+  readonly requests = new Float64Array(outcomes.length)
+  readonly upstream = new DurationHistogram()
+  /** Bids in responses that were read, and the sum of their prices as the supplier sent them. */
+  bids = 0
+  prices = 0
+
+  finished(outcome: RequestOutcome, upstreamMs: number): void {
+    this.requests[outcomeAt[outcome]]!++
+    if (upstreamMs > 0) this.upstream.observe(upstreamMs / 1000)
+  }
+}
+
 export const mirrorOutcomes = ['answer', 'no_bid', 'timeout', 'error', 'skipped'] as const
 export type MirrorOutcome = (typeof mirrorOutcomes)[number]
 /** Of the comparison with the supplier's response: what differs first. */
@@ -93,6 +107,8 @@ export class SupplierMetrics {
   /** Health checks of the endpoints, and those of them that failed. */
   checks = 0
   failedChecks = 0
+  /** null: there was no canary. The last field: processes add their counters field by field. */
+  variants: { main: VariantMetrics; canary: VariantMetrics } | null = null
 
   get total(): number {
     return this.requests.reduce((sum, count) => sum + count, 0)

@@ -50,16 +50,20 @@ export interface ProcessLoad extends Gauges {
   suppliers: Map<string, SupplierLoad>
 }
 
-const loadOf = ({ clientQps, inFlight, gate, endpoints }: Supplier): SupplierLoad => ({
+const loadOf = (supplier: Supplier): SupplierLoad => ({
+  ...gaugesOf(supplier),
+  endpoints: supplier.everyEndpoint().map(({ url, inFlight, pool, state }) => {
+    return { url: url.href, inFlight, open: pool.open, state }
+  }),
+})
+
+const gaugesOf = ({ clientQps, inFlight, gate }: Supplier) => ({
   clientQps,
   inFlight,
   limit: gate.limit,
   cause: gate.limiter.cause,
   unloaded: gate.limiter.unloaded,
   queued: gate.queued,
-  endpoints: endpoints.all.map(({ url, inFlight, pool, state }) => {
-    return { url: url.href, inFlight, open: pool.open, state }
-  }),
 })
 
 export function loadsOf(suppliers: Iterable<Supplier>): ProcessLoad['suppliers'] {

@@ -1,12 +1,16 @@
 /** One supplier at run time: its configuration, endpoints, limits, and state in the directory. */
+import { unitHash } from '../opd/base/hash.ts'
 import type { Log } from '../opd/base/log.ts'
+import { requestIdOf } from '../opd/openrtb/request.ts'
 import { type Allotment, type Bucket, bucketOf, LeasedBucket } from './admission/allotment.ts'
 import { type CallerCheck, callerCheck } from './admission/callers.ts'
 import { Gate } from './admission/gate.ts'
 import type { Route } from './config.ts'
 import { Mirror } from './exchange/mirror.ts'
-import type { SupplierMetrics } from './metrics.ts'
-import { endpointOf } from './upstream/config.ts'
+import { type SupplierMetrics, VariantMetrics } from './metrics.ts'
+import type { Body } from './types.ts'
+import { type DiscoveryConfig, endpointOf } from './upstream/config.ts'
+import { Discovery } from './upstream/discovery.ts'
 import { EndpointLog } from './upstream/endpoint-log.ts'
 import { Endpoint, type EndpointOverride, Endpoints } from './upstream/endpoints.ts'
 import { HealthChecks } from './upstream/health-checks.ts'
@@ -40,6 +44,9 @@ type Refusal = 'inactive' | 'qps' | 'overload'
 const noSeats: ReadonlySet<string> = new Set()
 const unlimited: Allotment = { active: true, clientQps: null }
 
+/** No secret: which auctions go to a canary gives nothing away. */
+const canarySeed = 0x63616e61
+
 /** The identity of a route; `current` if it is equal, so that its sessions are resumed. */
 function tlsOf({ tls }: Route, current: TlsIdentity): TlsIdentity {
   if (tls === undefined) return systemTls
@@ -51,6 +58,8 @@ export class Supplier {
   readonly metrics: SupplierMetrics
   route: Route
   endpoints: Endpoints
+  /** null: there is none. */
+  canary: { endpoints: Endpoints; share: number } | null
   readonly checks: HealthChecks
   private overrides: DirectoryState['overrides']
   /** For endpoints over TLS. */
@@ -71,6 +80,8 @@ export class Supplier {
   private bucket: Bucket | null = null
   private maxInFlight = Number.POSITIVE_INFINITY
   private readonly log: Log
+  private readonly upstream: NodeUpstream
+  private discovery: Discovery | null = null
 
   constructor(route: Route, metrics: SupplierMetrics, upstream: NodeUpstream, log: Log) {
     this.log = log
@@ -78,43 +89,49 @@ export class Supplier {
     this.route = route
     this.metrics = metrics
     this.checks = new HealthChecks(metrics, (endpoint, fault) => {
-      this.endpoints.setHealth(endpoint, fault)
+      this.groupOf(endpoint).setHealth(endpoint, fault)
       upstream.onHealth()
     })
+    this.upstream = upstream
     this.tls = tlsOf(route, systemTls)
-    this.endpoints = this.endpointsOf(route, upstream, [])
+    this.discovery = this.discoveryOf(route)
+    this.endpoints = this.endpointsOf(route, route.endpoints, [])
+    this.canary = this.canaryOf(route, [])
     this.headers = headerRules(route.headers)
     this.callers = callerCheck(route.callers)
-    this.mirror = this.mirrorOf(route, upstream, null)
-    this.configureChecks(upstream)
+    this.mirror = this.mirrorOf(route, null)
+    this.configureChecks()
   }
 
   /** Applies a new configuration. Endpoints in both configurations keep their connections and failure counts. */
-  configure(route: Route, upstream: NodeUpstream): void {
+  configure(route: Route): void {
     const { tls } = this
     this.tls = tlsOf(route, tls)
     if (this.tls !== tls)
-      for (const { pool } of this.endpoints.all) pool.setTls(this.tls, this.tls.trustsLike(tls))
-    this.endpoints = this.endpointsOf(route, upstream, this.endpoints.all)
+      for (const { pool } of this.everyEndpoint()) pool.setTls(this.tls, this.tls.trustsLike(tls))
+    const { discovery } = this
+    this.discovery = this.discoveryOf(route)
+    const canary = this.canary?.endpoints.all ?? []
+    // Another resolver or protocol is that of other pools.
+    const isSame = this.discovery === discovery && this.route.protocol === route.protocol
+    if (!isSame) this.closed(this.discovery === discovery ? null : discovery)
+    this.endpoints = this.endpointsOf(route, route.endpoints, isSame ? this.endpoints.all : [])
+    this.canary = this.canaryOf(route, isSame ? canary : [])
     this.route = route
     this.headers = headerRules(route.headers)
     this.callers = callerCheck(route.callers)
-    this.mirror = this.mirrorOf(route, upstream, this.tls === tls ? this.mirror : null)
-    this.configureChecks(upstream)
+    this.mirror = this.mirrorOf(route, this.tls === tls ? this.mirror : null)
+    this.configureChecks()
   }
 
   /** `current` if it is of the same endpoint: its connections and its limit remain. */
-  private mirrorOf(
-    { mirror: config }: Route,
-    upstream: NodeUpstream,
-    current: Mirror | null,
-  ): Mirror | null {
+  private mirrorOf({ mirror: config }: Route, current: Mirror | null): Mirror | null {
     const isSame = config !== undefined && current?.config.endpoint === config.endpoint
     if (!isSame) this.mirror?.endpoint.pool.close()
     if (config === undefined) return null
     if (isSame) return current.configure(config)
     const log = new EndpointLog(this.log, this.id, config.endpoint)
-    const secured = { ...upstream, tls: this.tls }
+    const secured = { ...this.upstream, tls: this.tls }
     return new Mirror(
       config,
       new Endpoint(endpointOf(config.endpoint), secured, log),
@@ -122,18 +139,55 @@ export class Supplier {
     )
   }
 
-  private configureChecks({ checksHealth }: NodeUpstream): void {
-    if (checksHealth)
-      this.checks.configure(this.endpoints.all, this.route.healthCheck, this.headers)
+  /** Ends the discovery and the endpoints that use it. */
+  private closed(discovery: Discovery | null): void {
+    for (const { pool } of this.everyEndpoint()) pool.close()
+    discovery?.close()
+  }
+
+  /** Those of the canary come last. */
+  everyEndpoint(): readonly Endpoint[] {
+    const { canary, endpoints } = this
+    return canary === null ? endpoints.all : [...endpoints.all, ...canary.endpoints.all]
+  }
+
+  private canaryOf(route: Route, current: readonly Endpoint[]): Supplier['canary'] {
+    const { canary } = route
+    if (canary === undefined) {
+      for (const { pool } of current) pool.close()
+      return null
+    }
+    this.metrics.variants ??= { main: new VariantMetrics(), canary: new VariantMetrics() }
+    return {
+      endpoints: this.endpointsOf(route, canary.endpoints, current),
+      share: canary.share,
+    }
+  }
+
+  /** Whether a bid request goes to the canary: one without an id never does. */
+  isForCanary(body: Body): boolean {
+    if (this.canary === null) return false
+    const id = requestIdOf(body)
+    return id !== undefined && unitHash(id, canarySeed) < this.canary.share
+  }
+
+  private configureChecks(): void {
+    if (this.upstream.checksHealth)
+      this.checks.configure(this.everyEndpoint(), this.route.healthCheck, this.headers)
     this.applyOverrides()
+  }
+
+  private groupOf(endpoint: Endpoint): Endpoints {
+    const { canary, endpoints } = this
+    return canary?.endpoints.all.includes(endpoint) === true ? canary.endpoints : endpoints
   }
 
   private applyOverrides(): void {
     const now = performance.now()
-    for (const endpoint of this.endpoints.all) {
+    for (const endpoint of this.everyEndpoint()) {
       const wanted = this.overrides?.get(endpoint.name)
       const until = now + (wanted?.left ?? 0)
-      this.endpoints.setOverride(
+      this.groupOf(endpoint).setOverride(
         endpoint,
         wanted === undefined || wanted.left <= 0 ? null : { state: wanted.state, until },
       )
@@ -142,19 +196,50 @@ export class Supplier {
 
   /** Results of the health checks of another process: faults by name of the endpoint. */
   setUnhealthy(faults: ReadonlyMap<string, string> | undefined): void {
-    for (const endpoint of this.endpoints.all)
-      this.endpoints.setHealth(endpoint, faults?.get(endpoint.name) ?? null)
+    for (const endpoint of this.everyEndpoint())
+      this.groupOf(endpoint).setHealth(endpoint, faults?.get(endpoint.name) ?? null)
+  }
+
+  /** The discovery of a route; the present one if it is the same. */
+  private discoveryOf({ discovery, endpoints, canary }: Route): Discovery | null {
+    if (discovery === undefined) return null
+    const current = this.discovery
+    const isSame = JSON.stringify(current?.config) === JSON.stringify(discovery)
+    const used = isSame && current !== null ? current : this.newDiscovery(discovery)
+    used.watch([...endpoints, ...(canary?.endpoints ?? [])].map(endpointOf))
+    return used
+  }
+
+  private newDiscovery(config: DiscoveryConfig): Discovery {
+    return new Discovery(config, {
+      onError: (hostname, error) =>
+        this.log.warn(
+          { ssp: this.id, hostname, err: error.message },
+          'endpoint name not resolved, last endpoints remain in use',
+        ),
+      onChange: () => {
+        this.endpoints = this.endpointsOf(this.route, this.route.endpoints, this.endpoints.all)
+        this.canary = this.canaryOf(this.route, this.canary?.endpoints.all ?? [])
+        this.configureChecks()
+      },
+    })
   }
 
   private endpointsOf(
-    { endpoints, outliers, timeout }: Route,
-    upstream: NodeUpstream,
+    { outliers, timeout, protocol }: Route,
+    endpoints: Route['endpoints'],
     current: readonly Endpoint[],
   ): Endpoints {
+    const { upstream, discovery, tls } = this
     const known = new Map(current.map((endpoint) => [endpoint.url.href, endpoint]))
-    const secured = { ...upstream, tls: this.tls }
-    const next = endpoints.map((each) => {
-      const config = endpointOf(each)
+    const configured = endpoints.map(endpointOf)
+    const secured = {
+      ...upstream,
+      tls,
+      protocol,
+      resolver: discovery?.resolver ?? upstream.resolver,
+    }
+    const next = (discovery?.endpoints(configured) ?? configured).map((config) => {
       const { href } = new URL(config.url)
       const existing = known.get(href)
       known.delete(href)
@@ -197,7 +282,7 @@ export class Supplier {
     if (!this.allotment.active || this.allSeatsInactive) return 'inactive'
     if (overloaded || this.inFlight >= this.maxInFlight) return 'overload'
     if (this.gate.refuses(now + this.route.timeout, now)) return 'overload'
-    return this.bucket === null || this.bucket.take(now) ? null : 'qps'
+    return this.bucket === null || this.bucket.takeToken(now) ? null : 'qps'
   }
 
   /** Returns the token of an admitted request that is refused for overload before it was sent. */
@@ -224,13 +309,14 @@ export class Supplier {
 
   close(): void {
     this.checks.close()
-    for (const endpoint of this.endpoints.all) endpoint.pool.close()
+    this.closed(this.discovery)
     this.mirror?.endpoint.pool.close()
   }
 
   destroy(): void {
     this.checks.close()
-    for (const endpoint of this.endpoints.all) endpoint.pool.destroy()
+    this.discovery?.close()
+    for (const { pool } of this.everyEndpoint()) pool.destroy()
     this.mirror?.endpoint.pool.destroy()
   }
 }

@@ -48,7 +48,7 @@ export class Suppliers {
     if (endpoints.length === 0) this.close(id)
     else if (known === undefined) this.add(route)
     else {
-      known.configure(route, this.options.upstream)
+      known.configure(route)
       known.limit(this.maxInFlight)
       this.applyUnhealthy(known)
     }
@@ -70,9 +70,9 @@ export class Suppliers {
   /** Faults of endpoints that fail the health checks of this process. */
   get unhealthyEndpoints(): UnhealthyEndpoints {
     const found: Map<string, Map<string, string>> = new Map()
-    for (const { id, endpoints } of this.all.values())
-      for (const { name, unhealthy } of endpoints.all)
-        if (unhealthy !== null) getOrAdd(found, id, () => new Map()).set(name, unhealthy)
+    for (const supplier of this.all.values())
+      for (const { name, unhealthy } of supplier.everyEndpoint())
+        if (unhealthy !== null) getOrAdd(found, supplier.id, () => new Map()).set(name, unhealthy)
     return found
   }
 

@@ -39,7 +39,7 @@ import { modelsDirOf } from './models.ts'
 import { createNodeFigures } from './node-figures.ts'
 import { createNodeProblems } from './node-problems.ts'
 import { activeOpd, opdState } from './opd-state.ts'
-import { configuredEndpoints, listedSuppliers, ratesAge, reportSettings } from './runtime-config.ts'
+import { listedSuppliers, ratesAge, reportSettings } from './runtime-config.ts'
 import { nodeMetrics } from './workers/metrics.ts'
 
 /** Milliseconds that a scrape waits for the sums of all nodes. */
@@ -231,7 +231,11 @@ export async function openAdminPlane(
         snapshots: snapshotCatalog(modelsDirOf(current.config)),
         followed: followModelControl,
         now,
-        endpoints: (id) => configuredEndpoints(current.active.get(id)?.supplier),
+        endpoints: (id) =>
+          (proxy.suppliers.get(id)?.everyEndpoint() ?? []).map((endpoint) => {
+            const { name, weight, zone = null, priority } = endpoint
+            return { url: name, weight, zone, priority }
+          }),
         endpointNodes: async () =>
           (await allNodes.nodes()).map(({ node, suppliers: known }) => ({
             node,

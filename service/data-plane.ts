@@ -1,7 +1,8 @@
 /** Composes store, model, engine and proxy. They open in the order of their dependencies and close in reverse. */
+import { EventEmitter } from 'node:events'
 import { join } from 'node:path'
 import { Registry } from 'prom-client'
-import { createDirectory } from '../admin/directory.ts'
+import { createDirectory, type DirectorySnapshot } from '../admin/directory.ts'
 import { NodeFingerprints } from '../admin/fleet/fingerprints.ts'
 import { DayCaps } from '../admin/store/day-caps.ts'
 import { openStore } from '../admin/store/index.ts'
@@ -29,13 +30,31 @@ import { bindOperationMetrics } from './operation-metrics.ts'
 import { ratesAge, retentionMs } from './runtime-config.ts'
 import { StoredSuppliers } from './stored-suppliers.ts'
 import { createTracing } from './tracing.ts'
-import { openWorkers, withWorkers } from './workers/first-process.ts'
-import type { WorkerPool } from './workers/pool.ts'
+import { Workers, withWorkers } from './workers/first-process.ts'
 
 export type Components = Awaited<ReturnType<typeof openComponents>>
 
 /** Milliseconds after the start; hours that passed without a node are summed then. */
 const firstRetention = 5000
+
+/** What the directory says of the suppliers at a location. `now`: milliseconds since the epoch. */
+function statesIn(
+  { suppliers, holds, overrides }: DirectorySnapshot,
+  location: string,
+  now: number,
+): Pick<LocationState, 'states' | 'holds'> {
+  const states = new Map<string, DirectoryState>()
+  for (const [id, { datacenters, ...seats }] of suppliers)
+    states.set(id, { ...seats, allotment: datacenters.get(location) })
+  for (const [id, rows] of Map.groupBy(overrides, ({ supplier }) => supplier)) {
+    const state = states.get(id) ?? { inactiveSeats: new Set(), allotment: undefined }
+    const decided = rows.map(
+      (row) => [row.endpoint, { state: row.state, left: row.until - now }] as const,
+    )
+    states.set(id, { ...state, overrides: new Map(decided) })
+  }
+  return { states, holds }
+}
 
 /** @param references where references of suppliers of the API lead */
 export async function openComponents(current: ConfigRef, references: ReferenceRules, log: Log) {
@@ -43,7 +62,9 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
   const ownKeys = started.opd.keys ?? loadOrCreateKeys(started.stateDir)
   const keysOf = (config: Config) => config.opd.keys ?? ownKeys
   const place: Place = { index: 0, count: workerCount(started.proxy) }
-  let pool: WorkerPool | null = null
+  /** What a component tells those that open after it. */
+  const changes = new EventEmitter<{ control: []; nodes: []; health: [] }>()
+  const workers = new Workers()
   const registry = new Registry()
   const tracing = createTracing(log)
   const meters = bindProcessMetrics(
@@ -68,9 +89,6 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
   const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
   const spool = join(started.stateDir, 'bid-log')
   await restoreBids(spool, bidLog, log)
-  let onHealth = () => {}
-  // Set when the proxy exists, which then takes the number of nodes from `models`.
-  let onNodes = () => {}
   const models = await openModels({
     current,
     store,
@@ -79,8 +97,8 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
     held: bidLog.batches,
     now,
     log,
-    onControl: () => pool?.notifyAll('control'),
-    onNodes: () => onNodes(),
+    onControl: () => changes.emit('control'),
+    onNodes: () => changes.emit('nodes'),
   })
   const { modelManager, followModelControl, redis, buses, tokens } = models
   const sink =
@@ -115,7 +133,7 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
       shared:
         place.count === 1
           ? (redis?.shared ?? null)
-          : withWorkers(() => pool!, redis?.shared ?? null, bidLog),
+          : withWorkers(workers, redis?.shared ?? null, bidLog),
       sink,
     },
     proxy: {
@@ -124,8 +142,8 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
       sharesPort: place.count > 1,
       tracer: tracing,
       tickets,
-      others: () => pool?.loads() ?? [],
-      onHealth: () => onHealth(),
+      others: () => workers.loads(),
+      onHealth: () => changes.emit('health'),
     },
   })
   const { engine, proxy } = bidPath
@@ -163,32 +181,23 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
     connections: () => store.connections(),
     log,
   })
-  const location = (): LocationState => {
-    const { suppliers, holds, overrides } = directory.snapshot()
-    const states = new Map<string, DirectoryState>()
-    for (const [id, { datacenters, ...seats }] of suppliers)
-      states.set(id, { ...seats, allotment: datacenters.get(started.location) })
-    const time = now()
-    for (const [id, rows] of Map.groupBy(overrides, ({ supplier }) => supplier)) {
-      const state = states.get(id) ?? { inactiveSeats: new Set(), allotment: undefined }
-      const decided = rows.map(
-        (row) => [row.endpoint, { state: row.state, left: row.until - time }] as const,
-      )
-      states.set(id, { ...state, overrides: new Map(decided) })
-    }
-    return { states, holds, share: 1 / models.nodes, unhealthy: proxy.unhealthy() }
-  }
+  const location = (): LocationState => ({
+    ...statesIn(directory.snapshot(), started.location, now()),
+    share: 1 / models.nodes,
+    unhealthy: proxy.unhealthy(),
+  })
   const applyLocation = () => {
     const state = location()
     bidPath.setLocation(state)
-    pool?.notifyAll('location', state)
+    workers.notifyAll('location', state)
   }
   directory.onChange(applyLocation)
-  onNodes = applyLocation
-  onHealth = () => pool?.notifyAll('health', proxy.unhealthy())
+  changes.on('nodes', applyLocation)
+  changes.on('health', () => workers.notifyAll('health', proxy.unhealthy()))
+  changes.on('control', () => workers.notifyAll('control'))
   applyLocation()
-  if (buses !== null && place.count > 1) {
-    pool = openWorkers(place.count, {
+  if (buses !== null && place.count > 1)
+    workers.open(place.count, {
       current,
       modelManager,
       models: buses.worker,
@@ -207,7 +216,6 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
       clockAhead: () => store.clockAhead,
       onDecided: events?.decided ?? null,
     })
-  }
 
   return {
     registry,
@@ -226,7 +234,7 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
     events,
     engine,
     proxy,
-    pool,
+    pool: workers.pool,
     tracing,
     node,
     fingerprints,
@@ -237,7 +245,7 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
       bidLog.retain(config.opd.contextTtl)
       const changed = await bidPath.configure(config, slices, invalid)
       const withKeys = { ...config, opd: { ...config.opd, keys: keysOf(config) } }
-      await pool?.reload(withKeys, changed, invalid)
+      await workers.pool?.reload(withKeys, changed, invalid)
     },
     /** Flushes and closes the components that outlive the listeners. */
     async close() {

@@ -59,8 +59,16 @@ function commonParts({ opd, currency, admin, store, events }: Config) {
 }
 
 /** Endpoints and callers are addresses, which may differ by location, and so may the credentials for them. */
-const supplierParts = ({ endpoints, headers, passThrough, callers, ...parts }: SupplierConfig) =>
-  parts
+const supplierParts = ({
+  endpoints,
+  headers,
+  tls,
+  discovery,
+  canary,
+  passThrough,
+  callers,
+  ...parts
+}: SupplierConfig) => parts
 
 /** Reads the fingerprints in time slices. A supplier that a reload has not changed is not read again. */
 export function fingerprintReader(config: () => Config, keys: () => KeyRows) {

@@ -144,9 +144,10 @@ function leftOf(stats: SupplierStats): Counts {
 
 /** Those that are up have the least: thousands of them are published. `ahead`: what the epoch is ahead of `performance.now()`. */
 function endpointsOf(proxy: BidProxy, id: string, ahead: number): SupplierFigures['endpoints'] {
-  const endpoints = proxy.suppliers.get(id)?.endpoints
-  endpoints?.refresh()
-  return (endpoints?.all ?? []).map((endpoint) => {
+  const supplier = proxy.suppliers.get(id)
+  supplier?.endpoints.refresh()
+  supplier?.canary?.endpoints.refresh()
+  return (supplier?.everyEndpoint() ?? []).map((endpoint) => {
     const { name, state, failures, inFlight, changedAt, lastFailure } = endpoint
     const { reason, nextTry } = endpoint.outage
     return {

@@ -1,7 +1,6 @@
 /** Values that components need, derived from the checked configuration. */
 import { rateOf } from '../opd/shared/rates.ts'
-import { endpointOf } from '../proxy/upstream/config.ts'
-import type { Config, SupplierConfig } from './config/schema.ts'
+import type { Config } from './config/schema.ts'
 
 const day = 86_400_000
 
@@ -45,13 +44,6 @@ export function listedSuppliers(config: Config) {
     account: account ?? null,
   }))
 }
-
-/** The endpoints of a supplier, without their queries, which may be secrets. */
-export const configuredEndpoints = (supplier: SupplierConfig | undefined) =>
-  (supplier?.endpoints ?? []).map(endpointOf).map(({ url, weight, zone = null, priority }) => {
-    const { origin, pathname } = new URL(url)
-    return { url: origin + pathname, weight, zone, priority }
-  })
 
 /** Milliseconds that a bid is kept in Redis; 0: none is written. */
 export function sharedBidTtl({ opd, admin, agent }: Config): number {

@@ -3,15 +3,25 @@
  * agents that way (CONTRACT 15). Each call is a request of its own: there is no session. All tools but `extend_rtb` are calls
  * of the API, with the caller's token.
  */
-import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js'
+import { Server } from '@modelcontextprotocol/sdk/server/index.js'
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js'
-import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js'
+import {
+  CallToolRequestSchema,
+  type CallToolResult,
+  ErrorCode,
+  ListToolsRequestSchema,
+  McpError,
+  type Tool,
+  type ToolAnnotations,
+} from '@modelcontextprotocol/sdk/types.js'
+import { AjvJsonSchemaValidator } from '@modelcontextprotocol/sdk/validation/ajv'
 import type { FastifyInstance, FastifyPluginAsync, FastifyRequest } from 'fastify'
 import * as z from 'zod'
 import { jsonAnswer, readJsonCall } from '../../opd/agent/json.ts'
 import type { AgentPricer } from '../agent/pricer.ts'
 import { type Authenticate, jsonCalls, type Route } from '../http/call.ts'
-import { bodyOf } from '../http/json-body.ts'
+import { bodyOf, faultsOf } from '../http/json-body.ts'
+import type { ProblemFault } from '../http/problem.ts'
 import { type AccountOf, may, type Role, seesSupplier } from '../http/roles.ts'
 import { programVersion } from '../http/version.ts'
 import { reports } from '../reports/columns.ts'
@@ -28,9 +38,35 @@ const maxBodyBytes = 256 * 1024
 const defaultTime = 1000
 
 /** A call as the tools see it. */
-interface McpCall {
+interface McpCall extends McpDeps {
   app: FastifyInstance
   request: FastifyRequest
+}
+
+interface ToolOf<Args extends z.ZodType> {
+  name: string
+  description: string
+  args: Args
+  annotations?: ToolAnnotations
+  run(call: McpCall, args: z.output<Args>): CallToolResult | Promise<CallToolResult>
+}
+
+/** A tool, and how it is listed. That is made once: it takes milliseconds. */
+interface ListedTool {
+  listed: Tool
+  run(call: McpCall, sent: unknown): CallToolResult | Promise<CallToolResult>
+}
+
+function tool<Args extends z.ZodType>({ args, run, ...rest }: ToolOf<Args>): ListedTool {
+  const inputSchema = z.toJSONSchema(args, { io: 'input' }) as Tool['inputSchema']
+  return {
+    listed: { ...rest, inputSchema },
+    run(call, sent) {
+      const { success, data, error } = args.safeParse(sent ?? {}, { reportInput: true })
+      if (success) return run(call, data)
+      return malformed('Not the arguments of this tool', error.issues.flatMap(faultsOf))
+    },
+  }
 }
 
 const textOf = (text: string) => [{ type: 'text' as const, text }]
@@ -38,6 +74,14 @@ const failed = (problem: object): CallToolResult => ({
   isError: true,
   content: textOf(JSON.stringify(problem)),
 })
+const malformed = (title: string, errors: readonly ProblemFault[]) =>
+  failed({ status: 400, code: 'malformed', title, errors })
+const forbidden = (role: Role) =>
+  failed({
+    status: 403,
+    code: 'forbidden',
+    title: `The token is valid, but does not permit this tool: it needs the role ${role}`,
+  })
 
 /** The result of a call of the API: its JSON, or its problem document. */
 async function callApi(
@@ -100,82 +144,85 @@ const holdSchema = z.strictObject({
   hold: z.boolean().describe('true: factor 1 from now on; false: the hold ends'),
 })
 
-/** The tools. To add one, add a block; those of the API need no check of the role, which the API makes. */
-function serverOf(call: McpCall, { pricer, account }: McpDeps): McpServer {
-  const server = new McpServer({ name: 'bidweir', version: programVersion() })
-  const readOnly = { readOnlyHint: true, openWorldHint: false }
+const readOnly: ToolAnnotations = { readOnlyHint: true, openWorldHint: false }
 
-  server.registerTool(
-    'extend_rtb',
-    {
-      description:
-        'Agentic RTB Framework 1.0: an RTBRequest, with names in snake case. The answer has a BID_SHADE mutation for each bid whose price changes, and the decisions are recorded. Role `api`.',
-      inputSchema: requestSchema,
-    },
-    async (sent): Promise<CallToolResult> => {
-      const { caller } = call.request
-      if (caller === undefined || !may(caller.roles, 'api')) return failed(forbidden('api'))
+/** To add a tool, add a block. Those that call the API need no check of the role: the API makes it. */
+const tools: readonly ListedTool[] = [
+  tool({
+    name: 'extend_rtb',
+    description:
+      'Agentic RTB Framework 1.0: an RTBRequest, with names in snake case. The answer has a BID_SHADE mutation for each bid whose price changes, and the decisions are recorded. Role `api`.',
+    args: requestSchema,
+    async run({ request: { caller }, pricer, account }, sent) {
+      if (caller === undefined || !may(caller.roles, 'api')) return forbidden('api')
       const began = performance.now()
       const read = readJsonCall(sent)
-      if (!('bytes' in read))
-        return failed({ status: 400, code: 'malformed', title: 'Not an RTBRequest', errors: read })
+      if (!('bytes' in read)) return malformed('Not an RTBRequest', read)
       const deadline = began + (read.tmax > 0 ? read.tmax : defaultTime)
       const sees = (ssp: string) => seesSupplier(caller, ssp, account)
       const { mutations, modelVersion } = await pricer.price(read, deadline, 0, sees)
       const answer = jsonAnswer(read.id, mutations, modelVersion)
       return { structuredContent: answer, content: textOf(JSON.stringify(answer)) }
     },
-  )
-  server.registerTool(
-    'list_suppliers',
-    {
-      description: 'The suppliers that you may see, with their seats and data centers.',
-      annotations: readOnly,
-    },
-    () => callApi(call, 'GET', '/api/svc/ssp/'),
-  )
-  server.registerTool(
-    'report',
-    {
-      description: 'A report on margin, wins or discrepancy. Amounts are in the base currency.',
-      inputSchema: reportSchema,
-      annotations: readOnly,
-    },
-    ({ what, ...query }) => callApi(call, 'GET', `/api/svc/reports/${what}`, { query }),
-  )
-  server.registerTool(
-    'explain_decision',
-    {
-      description: 'Why a bid got its price: by its bid id, or by its context and its bid id.',
-      inputSchema: decisionSchema,
-      annotations: readOnly,
-    },
-    ({ svc_opd, bid_id, ssp }) =>
+  }),
+  tool({
+    name: 'list_suppliers',
+    description: 'The suppliers that you may see, with their seats and data centers.',
+    args: z.strictObject({}),
+    annotations: readOnly,
+    run: (call) => callApi(call, 'GET', '/api/svc/ssp/'),
+  }),
+  tool({
+    name: 'report',
+    description: 'A report on margin, wins or discrepancy. Amounts are in the base currency.',
+    args: reportSchema,
+    annotations: readOnly,
+    run: (call, { what, ...query }) => callApi(call, 'GET', `/api/svc/reports/${what}`, { query }),
+  }),
+  tool({
+    name: 'explain_decision',
+    description: 'Why a bid got its price: by its bid id, or by its context and its bid id.',
+    args: decisionSchema,
+    annotations: readOnly,
+    run: (call, { svc_opd, bid_id, ssp }) =>
       svc_opd === undefined
         ? callApi(call, 'GET', '/api/svc/decisions/', { query: { bid_id, ssp } })
         : callApi(call, 'GET', `/api/svc/decisions/${encodeURIComponent(svc_opd)}`, {
             query: { bid_id },
           }),
-  )
-  server.registerTool(
-    'hold',
-    {
-      description:
-        'Holds a supplier, or all of them, at factor 1 on every node, or ends the hold. It is audited. Role `operator`.',
-      inputSchema: holdSchema,
-      annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true },
-    },
-    ({ supplier, hold }) =>
+  }),
+  tool({
+    name: 'hold',
+    description:
+      'Holds a supplier, or all of them, at factor 1 on every node, or ends the hold. It is audited. Role `operator`.',
+    args: holdSchema,
+    annotations: { readOnlyHint: false, destructiveHint: true, idempotentHint: true },
+    run: (call, { supplier, hold }) =>
       callApi(call, 'PUT', `/api/svc/opd/${encodeURIComponent(supplier)}/`, { body: { hold } }),
+  }),
+]
+const toolNames = tools.map(({ listed }) => listed.name)
+
+/** Of what clients would be asked, which they are not. One for all calls: the library makes one for each, in a millisecond. */
+const jsonSchemaValidator = new AjvJsonSchemaValidator()
+
+/** The library's server for one call. */
+function serverOf(call: McpCall): Server {
+  const server = new Server(
+    { name: 'bidweir', version: programVersion() },
+    { capabilities: { tools: {} }, jsonSchemaValidator },
   )
+  server.setRequestHandler(ListToolsRequestSchema, () => ({
+    tools: tools.map(({ listed }) => listed),
+  }))
+  server.setRequestHandler(CallToolRequestSchema, ({ params }) => {
+    const found = tools.find(({ listed }) => listed.name === params.name)
+    if (found !== undefined) return found.run(call, params.arguments)
+    const known = toolNames.join(', ')
+    throw new McpError(ErrorCode.InvalidParams, `no tool ${params.name}; the tools are ${known}`)
+  })
   return server
 }
-
-const forbidden = (role: Role) => ({
-  status: 403,
-  code: 'forbidden',
-  title: `The token is valid, but does not permit this tool: it needs the role ${role}`,
-})
 
 /** A message of JSON-RPC 2.0, which the library reads. */
 const messageSchema = z.looseObject({ jsonrpc: z.literal('2.0'), method: z.string().optional() })
@@ -201,7 +248,7 @@ export function mcp(deps: McpDeps): FastifyPluginAsync {
       },
       async handler(request, reply) {
         const parsedBody = bodyOf(messageSchema, request)
-        const server = serverOf({ app, request }, deps)
+        const server = serverOf({ ...deps, app, request })
         const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true })
         try {
           await server.connect(transport)

@@ -2,11 +2,11 @@
  * `npm run bench:agent`: the agent listener beside a grpc-go server that decodes each call and answers a constant, called by
  * grpc-go. Each server has one core, and the caller another one. About four minutes; `-- --quick` takes one.
  */
-import { spawn, spawnSync } from 'node:child_process'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { availableParallelism } from 'node:os'
+import { availableParallelism, homedir } from 'node:os'
+import { join } from 'node:path'
 import { callOf, encodeCall } from '../../test/support/agent.ts'
-import { agentPeer, agentPeerAbsent } from '../../test/support/agent-peer.ts'
 import { freePort } from '../../test/support/postgres.ts'
 import { bench, type Run } from '../harness/bench.ts'
 import { startProgram } from '../harness/child.ts'
@@ -14,6 +14,20 @@ import { cpu, tree } from '../harness/process.ts'
 import type { Block } from '../harness/report.ts'
 import { startService, supplier } from '../harness/service.ts'
 import { inTurns, medians } from '../harness/statistics.ts'
+
+/** The peer: `AGENT_PEER`, or built now, which needs Go and Python; null: it cannot be built. */
+function peerProgram(): string | null {
+  const given = process.env['AGENT_PEER']
+  if (given !== undefined) return given
+  const script = join(import.meta.dirname, '../../.ci/agent-peer')
+  const cache = join(process.env['XDG_CACHE_HOME'] ?? join(homedir(), '.cache'), 'bidweir')
+  try {
+    return String(execFileSync(script, [cache], { stdio: ['ignore', 'pipe', 'inherit'] })).trim()
+  } catch {
+    return null
+  }
+}
+const agentPeer = peerProgram()
 
 interface Subject {
   name: string
@@ -93,7 +107,7 @@ function pin(pid: number): void {
 }
 
 async function open(): Promise<State> {
-  if (agentPeerAbsent !== false) return { subjects: [], [Symbol.asyncDispose]: async () => {} }
+  if (agentPeer === null) return { subjects: [], [Symbol.asyncDispose]: async () => {} }
   await using stack = new AsyncDisposableStack()
   const port = await freePort()
   const bidweir = stack.use(
@@ -135,7 +149,7 @@ type Sample = Figures & { cost: number }
 async function load(subject: Subject, rate: number, seconds: number): Promise<Sample> {
   const address = `127.0.0.1:${subject.port}`
   const args = ['load', address, String(rate), String(seconds), '4', '64']
-  const caller = spawn('taskset', [...pinned(1), agentPeer, ...args], {
+  const caller = spawn('taskset', [...pinned(1), agentPeer!, ...args], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const before = cpu(tree(subject.pid))
@@ -155,7 +169,9 @@ const ms = (value: number) => value.toFixed(2)
 function section(title: string, rate: number) {
   return {
     title,
-    absent: agentPeerAbsent || (availableParallelism() < 2 && 'two cores are needed'),
+    absent:
+      (agentPeer === null && '.ci/agent-peer cannot be built') ||
+      (availableParallelism() < 2 && 'two cores are needed'),
     async run(run: Run, { subjects }: State): Promise<Block[]> {
       const [rounds, seconds] = run.quick ? [1, 3] : [5, 8]
       // Both compile, or grow their heap, before they are measured.
@@ -204,7 +220,7 @@ await bench<Record<never, never>, State>({
   folder: import.meta.dirname,
   title: 'Agent',
   about:
-    "Each server runs on one core; the caller, grpc-go with four connections, has another one. The peer decodes each call by Google's Protocol Buffers for Go and answers one constant mutation: it prices nothing and records nothing. Required: a p99 of at most 2 ms at 2,000 calls/s, and at most 4 times the CPU of grpc-go.",
+    "Each server runs on one core; the caller, grpc-go with four connections, has another one. The peer decodes each call by Google's Protocol Buffers for Go and answers one constant mutation: it prices nothing and records nothing. bidweir decides and records every bid; few answers have a mutation, because a model without wins hardly lowers a price. Required: a p99 of at most 2 ms at 2,000 calls/s, and at most 4 times the CPU of grpc-go.",
   open,
   sections: {
     rate: section('2,000 calls/s', 2000),

@@ -103,6 +103,7 @@ function configOf(stateDir: string, endpoint: string): Config {
         decisionLog: { path: 'decisions.ndjson' },
       },
       events: { kafka: { brokers: ['127.0.0.1:1'] } },
+      agent: { listen: '127.0.0.1:0' },
       currency: { rates: { base: 'USD', rates: { EUR: 0.9 }, asOf: '2026-01-01' } },
       suppliers: [
         { id: 'acme', endpoints: [endpoint], timeout: '5s', opd: { enabled: true, holdout: 0 } },
@@ -156,7 +157,7 @@ function countEverything({ proxy, engine }: Components): void {
     () => ({ inactiveSeats: new Set(), allotment: { clientQps: 1, active: true } }),
     1,
   )
-  const supplier = engine.stats.of('acme')
+  const supplier = engine.stats.supplierStats('acme')
   supplier.countUnmodified('no_macro')
   const stats = supplier.modes.revenue
   stats.learnerErrors = 1
@@ -165,9 +166,9 @@ function countEverything({ proxy, engine }: Components): void {
   stats.setControl('silence', 1)
   for (const arm of ['holdout', 'treated'] as const)
     for (let count = 0; count < 200; count++) {
-      stats.priced(arm, 2, 1)
-      stats.won(arm)
-      stats.paid(arm, 1, 1)
+      stats.countPriced(arm, 2, 1)
+      stats.countWin(arm)
+      stats.countMoney(arm, 1, 1)
     }
 }
 

@@ -46,7 +46,7 @@ export class ProtobufWriter {
 }
 
 /** `value`: 0 to 2^53. */
-export function varint(value: number): Buffer {
+function varint(value: number): Buffer {
   const bytes: number[] = []
   let rest = value
   for (; rest >= 128; rest = Math.floor(rest / 128)) bytes.push((rest % 128) | 0x80)

@@ -14,7 +14,6 @@ import {
   type ProtobufSeat as Seat,
 } from '../protobuf/response.ts'
 import { MessageReader } from '../protobuf/wire.ts'
-import { varint } from '../protobuf/writer.ts'
 import type { PricedBid } from '../shared/reasons.ts'
 import {
   macrosPerSlice,
@@ -127,30 +126,39 @@ export class ProtobufResponse implements ResponseDocument<Seat> {
   }
 }
 
-/** A text or a message whose length is written anew. */
+/** A text or a message whose length is written anew, once its contents are spliced. */
 class Growing<Place extends LengthPlace> {
   readonly place: Place
   /** Bytes by which its contents have grown. */
   growth = 0
-  private readonly length: string
+  private readonly body: Buffer
   private readonly splice: number
 
   constructor(place: Place, body: Buffer, splices: Splices) {
-    const { lengthStart, start } = place
     this.place = place
-    this.length = body.toString('latin1', lengthStart, start)
-    this.splice = splices.add(lengthStart, start, this.length)
+    this.body = body
+    this.splice = splices.add(place.lengthStart, place.start, '')
   }
 
   /** Writes the length. Returns by how many bytes length and contents have grown. */
   finish(splices: Splices): number {
-    const { start, end } = this.place
+    const { lengthStart, start, end } = this.place
+    const { growth } = this
     // An equal length keeps its spelling, which may have more bytes than it needs.
-    if (this.growth === 0) return 0
-    const length = varint(end - start + this.growth).toString('latin1')
+    const length =
+      growth === 0
+        ? this.body.toString('latin1', lengthStart, start)
+        : varintText(end - start + growth)
     splices.replaceText(this.splice, length)
-    return this.growth + length.length - this.length.length
+    return growth + length.length - (start - lengthStart)
   }
+}
+
+function varintText(value: number): string {
+  let text = ''
+  let rest = value
+  for (; rest >= 128; rest >>>= 7) text += String.fromCharCode((rest & 127) | 128)
+  return text + String.fromCharCode(rest)
 }
 
 /** The splices of one bid. */
@@ -243,10 +251,10 @@ function macroAt(bytes: Buffer, nameStart: number): Macro | undefined {
 
 /** The nearest double, which is never above that of in_ba, nor below that of the floor: rounding keeps the order. */
 function doubleText(priceText: string): string {
-  const bytes = Buffer.allocUnsafe(8)
-  bytes.writeDoubleLE(Number(priceText))
-  return bytes.toString('latin1')
+  eightBytes.writeDoubleLE(Number(priceText))
+  return eightBytes.toString('latin1')
 }
+const eightBytes = Buffer.alloc(8)
 
 export class ProtobufRequest implements RequestDocument {
   readonly facts = new RequestFacts()

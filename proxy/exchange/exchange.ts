@@ -19,6 +19,7 @@ import type { Supplier } from '../supplier.ts'
 import type { BidTracer } from '../tracer.ts'
 import type { Body, Inbound, ResponseHead, ResponseSink, SendFailure } from '../types.ts'
 import { framing } from '../wire/headers.ts'
+import { bidPricesOf } from './bid-prices.ts'
 import { BodyBuffer } from './body-buffer.ts'
 import { Deadline } from './deadline.ts'
 import { responseShare } from './long-responses.ts'
@@ -116,7 +117,7 @@ export class Exchange implements Candidate, ResponseSink {
   /** Takes a chunk of the request's body, or all of it as text. False: it exceeds maxRequestBytes, and the lane replies 413. */
   receiveBody(chunk: Body): boolean {
     if (this.stage === 'done') return true
-    this.request.add(chunk)
+    this.request.addChunk(chunk)
     if (this.request.length > this.context.limits.maxRequestBytes) {
       this.refuseBody(413)
       return false
@@ -203,7 +204,7 @@ export class Exchange implements Candidate, ResponseSink {
       this.inbound.reply.drained(resume)
       return false
     }
-    this.buffer.add(chunk)
+    this.buffer.addChunk(chunk)
     const { budget, limits } = this.context
     if (this.buffer.length > limits.maxRewriteBytes || budget.bytes > responseShare(limits))
       return this.streamInstead(resume)
@@ -244,6 +245,7 @@ export class Exchange implements Candidate, ResponseSink {
     }
     this.buffer.count(body.length)
     this.upstreamEnded(now)
+    this.countPrices(body)
     // Calls `price` and `sendPriced`, together with the other responses of this turn of the event loop.
     priceSoon(this, body)
   }
@@ -255,6 +257,16 @@ export class Exchange implements Candidate, ResponseSink {
     this.leaveGate(success ? true : null)
   }
 
+  /** For the comparison with a canary. */
+  private countPrices(body: Buffer): void {
+    const { variant } = this.upstream
+    const counts = variant === null ? undefined : this.supplier.metrics.variants?.[variant]
+    if (counts === undefined) return
+    const found = bidPricesOf(this.response, body)
+    counts.bids += found?.bids ?? 0
+    counts.prices += found?.prices ?? 0
+  }
+
   end(now: number): void {
     const { status } = this.response
     this.upstreamEnded(now)
@@ -262,7 +274,8 @@ export class Exchange implements Candidate, ResponseSink {
       this.inbound.reply.end()
       this.account(status === 204 ? 'no_bid' : 'answer')
     } else if (this.stage === 'buffering') {
-      const body = this.buffer.whole()
+      const body = this.buffer.wholeBody()
+      this.countPrices(body)
       if (!this.processed) return this.reply({ kind: 'unchanged', body })
       this.price(body, false)
       this.sendPriced()
@@ -377,7 +390,10 @@ export class Exchange implements Candidate, ResponseSink {
       this.supplier.inFlight--
     }
     const now = performance.now()
-    this.supplier.metrics.finished(outcome, now - this.inbound.arrived, this.upstream.durationMs)
+    const { variant, durationMs } = this.upstream
+    const { metrics } = this.supplier
+    metrics.finished(outcome, now - this.inbound.arrived, durationMs)
+    if (variant !== null) metrics.variants?.[variant].finished(outcome, durationMs)
     if (this.traced !== null) this.trace(this.traced, outcome, now)
     if (this.context.accessLog !== null) this.logAccess(this.context.accessLog, outcome, now)
   }

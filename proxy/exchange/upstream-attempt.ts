@@ -3,7 +3,7 @@
 import type { Supplier } from '../supplier.ts'
 import type { Body, Inbound, ResponseSink, UpstreamRequest } from '../types.ts'
 import type { Failure } from '../upstream/endpoint-log.ts'
-import type { Endpoint } from '../upstream/endpoints.ts'
+import type { Endpoint, Endpoints } from '../upstream/endpoints.ts'
 import type { HeaderRules } from '../wire/header-rules.ts'
 import { type AttemptContext, requestHead } from './request-head.ts'
 
@@ -38,6 +38,8 @@ export class UpstreamAttempt {
   private endpoint: Endpoint | null = null
   private request: UpstreamRequest | null = null
   private body: Body = ''
+  /** Of a supplier with a canary; null before the first attempt. */
+  variant: 'main' | 'canary' | null = null
 
   constructor(supplier: Supplier) {
     this.supplier = supplier
@@ -57,7 +59,9 @@ export class UpstreamAttempt {
     sink: ResponseSink,
   ): void {
     const fresh = this.endpoint !== null
-    const endpoint = this.supplier.endpoints.choose(this.endpoint ?? undefined)
+    if (this.supplier.canary !== null)
+      this.variant ??= this.supplier.isForCanary(body) ? 'canary' : 'main'
+    const endpoint = this.endpoints.choose(this.endpoint ?? undefined)
     this.endpoint = endpoint
     endpoint.inFlight++
     this.body = body
@@ -68,16 +72,22 @@ export class UpstreamAttempt {
     connection.dispatch(head, body, sink)
   }
 
+  /** A reload may have removed the canary since the request was sent. */
+  private get endpoints(): Endpoints {
+    const { endpoints, canary } = this.supplier
+    return this.variant === 'canary' && canary !== null ? canary.endpoints : endpoints
+  }
+
   /** Null: the result says nothing about the endpoint. */
   finish(result: 'success' | Failure | null, now: number): void {
-    const { endpoint, request, supplier } = this
+    const { endpoint, request } = this
     if (endpoint === null || request === null) return
     this.durationMs = now - this.sentAt
     this.request = null
     endpoint.inFlight--
-    if (result === null) supplier.endpoints.abandoned(endpoint)
-    else if (result === 'success') supplier.endpoints.succeeded(endpoint, this.durationMs)
-    else supplier.endpoints.failed(endpoint, result, this.body, this.durationMs)
+    if (result === null) this.endpoints.abandoned(endpoint)
+    else if (result === 'success') this.endpoints.succeeded(endpoint, this.durationMs)
+    else this.endpoints.failed(endpoint, result, this.body, this.durationMs)
   }
 
   /** Cancels the request; its response is not needed any more. */

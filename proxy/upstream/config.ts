@@ -1,4 +1,5 @@
 /** The keys of a supplier that say how its endpoints are reached, chosen and watched. */
+import { Resolver } from 'node:dns'
 import * as z from 'zod'
 import { areCertificates, isTlsPair } from '../../opd/base/tls-pair.ts'
 import { duration } from '../../opd/base/units.ts'
@@ -138,6 +139,16 @@ const tlsSchema = z
       fault('key', 'the private key of tls.cert, both in PEM')
   })
 
+/** Whether the resolver takes it. */
+function isServer(text: string): boolean {
+  try {
+    new Resolver().setServers([text])
+    return true
+  } catch {
+    return false
+  }
+}
+
 const orOff = (limit: z.ZodNumber) => z.union([z.literal('off'), limit]).default('off')
 const ejectionTime = (fallback: string) =>
   duration(fallback).refine((ms) => ms >= 1, 'a duration of at least 1ms')
@@ -225,11 +236,55 @@ const healthCheckSchema = z.strictObject({
 
 export type HealthCheckConfig = z.infer<typeof healthCheckSchema>
 
+const endpointList = z.array(z.union([endpointUrl, endpointObject])).max(64)
+
+const canarySchema = z.strictObject({
+  endpoints: endpointList
+    .min(1)
+    .describe('Endpoints that get a share of the auctions, as in `endpoints`.'),
+  share: z
+    .number()
+    .min(0)
+    .max(1)
+    .describe('Share of the auctions, by the id of the bid request: the same ones on all nodes.'),
+})
+
+const discoverySchema = z.strictObject({
+  dns: z
+    .strictObject({
+      type: z
+        .enum(['A', 'SRV'])
+        .default('A')
+        .describe(
+          'A: all addresses of the host of an endpoint. SRV: the host is the name of SRV records, which have hosts, ports, weights and priorities.',
+        ),
+      every: duration('15s')
+        .refine((ms) => ms >= 500, 'a duration of at least 500ms')
+        .describe('Time between two questions.'),
+      servers: z
+        .array(
+          z
+            .string()
+            .regex(
+              /^(\d{1,3}(\.\d{1,3}){3}|\[[0-9a-fA-F:]+\])(:\d{1,5})?$/,
+              'the address of a DNS server, such as 10.0.0.2:53',
+            )
+            .refine(isServer, 'the address of a DNS server, such as 10.0.0.2:53'),
+        )
+        .max(8)
+        .default([])
+        .describe('DNS servers. Default: those of the system.'),
+    })
+    .prefault({}),
+})
+
+export type DiscoveryConfig = z.infer<typeof discoverySchema>
+
+export type Protocol = 'http/1.1' | 'h2' | 'auto'
+
 /** What the keys of an upstream are, as a supplier of the configuration has them. */
 export const upstreamShape = {
-  endpoints: z
-    .array(z.union([endpointUrl, endpointObject]))
-    .max(64)
+  endpoints: endpointList
     .default([])
     .describe(
       'Endpoints of the supplier, between which requests are balanced: a URL, or an object with a weight, a zone and a priority. Without one the integration serves standalone prices only.',
@@ -240,9 +295,23 @@ export const upstreamShape = {
   tls: tlsSchema
     .optional()
     .describe('TLS to the endpoints: whom bidweir trusts, and who it is to them.'),
+  discovery: discoverySchema
+    .optional()
+    .describe('How hosts of the endpoints are resolved. Default: their addresses, every 15 s.'),
   outliers: outliersSchema
     .prefault({})
     .describe('When an endpoint that fails gets no requests, and for how long.'),
+  protocol: z
+    .enum(['http/1.1', 'h2', 'auto'])
+    .default('http/1.1')
+    .describe(
+      'Protocol of the endpoints. h2: HTTP/2, over TLS by ALPN, without TLS by prior knowledge. auto: HTTP/2 where an endpoint over TLS chooses it, otherwise HTTP/1.1.',
+    ),
+  canary: canarySchema
+    .optional()
+    .describe(
+      'Other endpoints for a share of the auctions, such as a new version of the supplier, with metrics of both.',
+    ),
   healthCheck: healthCheckSchema
     .optional()
     .describe(

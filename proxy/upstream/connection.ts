@@ -16,6 +16,8 @@ export interface Connection extends UpstreamRequest {
 export interface PoolEvents {
   /** The response is complete, and the connection may be used for another request. */
   released(connection: Connection, now: number): void
+  /** A connection was opened in place of another. */
+  added(connection: Connection): void
   /** The connection is closed. */
   removed(connection: Connection): void
   /** Connecting to this address has failed. */

@@ -8,10 +8,12 @@ import type { TlsIdentity } from './tls-identity.ts'
 export class TlsSessions {
   private readonly host: string
   private readonly identity: TlsIdentity
+  private readonly protocols: string[]
   private session: Buffer | undefined
 
   /** `host`: the name that the certificate must have, or an address, if the identity does not name another. */
-  constructor(host: string, identity: TlsIdentity) {
+  constructor(host: string, identity: TlsIdentity, protocols = ['http/1.1']) {
+    this.protocols = protocols
     this.host = host
     this.identity = identity
   }
@@ -22,7 +24,7 @@ export class TlsSessions {
       ...target,
       ...(session === undefined ? {} : { session }),
       ...identity.optionsFor(host),
-      ALPNProtocols: ['http/1.1'],
+      ALPNProtocols: this.protocols,
     })
     // A constructor of TLSSocket ignores `noDelay`.
     socket.setNoDelay(true)

@@ -17,6 +17,7 @@ import type { ModelManager } from '../../opd/state/model-manager.ts'
 import type { ModelBus } from '../../opd/state/shared-model.ts'
 import type { DecisionRecord } from '../../opd/types.ts'
 import type { TicketKeys } from '../../proxy/listen/ticket-keys.ts'
+import type { ProcessLoad } from '../../proxy/node-load.ts'
 import type { ProxyCounters } from '../../proxy/proxy.ts'
 import type { ConfigRef, KeyRows, LocationState } from '../bid-path.ts'
 import { addCounts } from './counters.ts'
@@ -59,7 +60,34 @@ interface NodeParts {
   log: Log
 }
 
-export function openWorkers(count: number, parts: NodeParts): WorkerPool {
+/** The other processes of this node; none before `open`. */
+export class Workers {
+  private opened: WorkerPool | null = null
+
+  get pool(): WorkerPool | null {
+    return this.opened
+  }
+
+  /** Creates the pool. Its processes start with `pool.start`. */
+  open(count: number, parts: NodeParts): void {
+    this.opened = createPool(count, parts)
+  }
+
+  loads(): Iterable<ProcessLoad> {
+    return this.opened?.loads() ?? []
+  }
+
+  notifyAll(method: string, ...args: unknown[]): void {
+    this.opened?.notifyAll(method, ...args)
+  }
+
+  /** Resolves when this process has all decisions made before the call. */
+  async flush(): Promise<void> {
+    await this.opened?.flush()
+  }
+}
+
+function createPool(count: number, parts: NodeParts): WorkerPool {
   const { current, modelManager, models, tokens, bidLog, shared, sink, onDecided } = parts
   const progress = (): Progress => ({
     versions: Object.fromEntries(
@@ -103,13 +131,13 @@ export function openWorkers(count: number, parts: NodeParts): WorkerPool {
 
 /** A bid log that first waits for the decisions of the workers, then asks the other nodes. */
 export const withWorkers = (
-  pool: () => WorkerPool,
+  workers: Pick<Workers, 'flush'>,
   shared: SharedBidLog | null,
   own: BidLog,
 ): SharedBidLog => ({
   put: (record) => shared?.put(record),
   async find(bidId) {
-    const [elsewhere = []] = await Promise.all([shared?.find(bidId), pool().flush()])
+    const [elsewhere = []] = await Promise.all([shared?.find(bidId), workers.flush()])
     return elsewhere === null ? null : [...own.find(bidId), ...elsewhere]
   },
 })
