@@ -9,7 +9,7 @@ import type { Mode } from '../shared/arms.ts'
 import { ManagedLearner } from './managed-learner.ts'
 import { initialControl, type ModelControl } from './model-control.ts'
 import { type ModelFile, readModelFile } from './model-file.ts'
-import { unpack } from './snapshots.ts'
+import { unpackLater } from './snapshots.ts'
 
 interface SealedModelsOptions {
   file: string
@@ -85,7 +85,8 @@ export class SealedModels {
     const { file, secrets, log } = this.options
     const read = readModelFile(await readFile(file), secrets)
     // All are made before one is used.
-    const made = read.models.map((model) => ({ ...model, ...this.made(model) }))
+    const made = []
+    for (const model of read.models) made.push({ ...model, ...(await this.made(model)) })
     for (const { mode, version, epoch, learner } of made) {
       const served = this.served[mode]
       served.learner.replace(learner, epoch)
@@ -97,8 +98,9 @@ export class SealedModels {
     log.info({ file, models: versions, at: new Date(read.at).toISOString() }, 'models read')
   }
 
-  private made({ packed }: ModelFile['models'][number]) {
-    const { meta, learned } = unpack(packed)
+  /** Decompression leaves the event loop free between two models. */
+  private async made({ packed }: ModelFile['models'][number]) {
+    const { meta, learned } = await unpackLater(packed)
     return { epoch: meta.epoch, learner: this.learner(learned) }
   }
 }
