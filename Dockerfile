@@ -47,6 +47,10 @@ LABEL org.opencontainers.image.title=bidweir \
   org.opencontainers.image.licenses=Apache-2.0 \
   org.opencontainers.image.version=${VERSION} \
   org.opencontainers.image.revision=${REVISION}
+# An exchange reads what the agent is: `npm run docs` writes it from opd/agent/manifest.json.
+LABEL agent-manifest='{"name":"bidweir","description":"Lowers the prices of bids by a learned model of what wins: never below a floor, measured against a holdout","intents":["BID_SHADE"],"resources":{"requests":{"cpu":"100m","memory":"256Mi"},"limits":{"memory":"1Gi"}},"dependencies":{},"health":{"livenessProbe":{"httpGet":{"path":"/heartbeat","port":50051}},"readinessProbe":{"httpGet":{"path":"/healthcheck","port":50051}}},"security":{"runAsNonRoot":true,"runAsUser":65532,"readOnlyRootFilesystem":true,"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]}},"maintainers":[{"name":"The bidweir authors"}],"version":"0.1.0"}' \
+  com.iabtechlab.artf.descriptor='eyJuYW1lIjoiYmlkd2VpciIsImRlc2NyaXB0aW9uIjoiTG93ZXJzIHRoZSBwcmljZXMgb2YgYmlkcyBieSBhIGxlYXJuZWQgbW9kZWwgb2Ygd2hhdCB3aW5zOiBuZXZlciBiZWxvdyBhIGZsb29yLCBtZWFzdXJlZCBhZ2FpbnN0IGEgaG9sZG91dCIsImludGVudHMiOlsiQklEX1NIQURFIl0sInJlc291cmNlcyI6eyJyZXF1ZXN0cyI6eyJjcHUiOiIxMDBtIiwibWVtb3J5IjoiMjU2TWkifSwibGltaXRzIjp7Im1lbW9yeSI6IjFHaSJ9fSwiZGVwZW5kZW5jaWVzIjp7fSwiaGVhbHRoIjp7ImxpdmVuZXNzUHJvYmUiOnsiaHR0cEdldCI6eyJwYXRoIjoiL2hlYXJ0YmVhdCIsInBvcnQiOjUwMDUxfX0sInJlYWRpbmVzc1Byb2JlIjp7Imh0dHBHZXQiOnsicGF0aCI6Ii9oZWFsdGhjaGVjayIsInBvcnQiOjUwMDUxfX19LCJzZWN1cml0eSI6eyJydW5Bc05vblJvb3QiOnRydWUsInJ1bkFzVXNlciI6NjU1MzIsInJlYWRPbmx5Um9vdEZpbGVzeXN0ZW0iOnRydWUsImFsbG93UHJpdmlsZWdlRXNjYWxhdGlvbiI6ZmFsc2UsImNhcGFiaWxpdGllcyI6eyJkcm9wIjpbIkFMTCJdfX0sIm1haW50YWluZXJzIjpbeyJuYW1lIjoiVGhlIGJpZHdlaXIgYXV0aG9ycyJ9XSwidmVyc2lvbiI6IjAuMS4wIn0=' \
+  com.iabtechlab.artf.container-version='0.1.0'
 ENV NODE_ENV=production
 ENV PATH=/usr/local/bin:/bin
 COPY --from=system /rootfs/ /
@@ -59,7 +63,7 @@ COPY --from=application /app /app
 WORKDIR /
 VOLUME /data
 USER 65532:65532
-EXPOSE 8080 8081
+EXPOSE 8080 8081 50051
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s \
   CMD ["node", "--eval", "fetch('http://127.0.0.1:8081/healthz').then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 # bidweir execs node: signals reach it as process 1.

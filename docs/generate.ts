@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import { eventJsonSchema } from '../service/events/event.ts'
 import { chartFiles } from './generate/chart.ts'
+import { dockerfile } from './generate/dockerfile.ts'
 import { problemsPage } from './generate/problems.ts'
 import { quotingDocuments } from './generate/quotes.ts'
 import { reasons } from './generate/reasons.ts'
@@ -27,6 +28,7 @@ if (import.meta.main) {
     writeFileSync(new URL(`reference/${name}`, import.meta.url), text)
   for (const [name, text] of Object.entries(chartFiles()))
     writeFileSync(new URL(`../charts/bidweir/${name}`, import.meta.url), text)
+  writeFileSync(new URL('../Dockerfile', import.meta.url), dockerfile())
   for (const [name, text] of Object.entries(quotingDocuments()))
     writeFileSync(new URL(`../${name}`, import.meta.url), text)
 }

@@ -86,7 +86,7 @@ interface Given {
   first: number
 }
 
-/** `drawn`: the number of markets; `first`: the seed of the first, 0: a new one each day. */
+/** `drawn`: the number of markets; `first`: the seed of the first. */
 export function drawnMarkets<O extends Given>({
   quick,
   options,

@@ -26,7 +26,7 @@ const options = {
   market: { value: '', help: 'markets, with commas between them' },
   bids: { value: 0, help: 'instead of those of each goal' },
   seeds: { value: 0, help: 'instead of those of each goal' },
-  first: { value: 1, help: 'the first seed' },
+  first: { value: 0, help: 'the first seed; 0: new ones' },
   drawn: { value: 50, help: 'markets that are drawn at random', least: 1 },
   data: { value: '', help: 'a folder of recorded prices: goals of its own, read by goals.ts' },
 }
@@ -66,6 +66,10 @@ async function runAll(
 }
 
 type Given = Values<typeof options>
+
+/** Seeds of a run that names none: nothing was chosen on them. */
+const freshSeed = 1 + (Math.floor(Date.now() / 1000) % 1_000_000_000)
+const firstSeed = ({ first }: Given) => first || freshSeed
 
 async function markets({ quick, options: given, say }: Run<typeof options>): Promise<Block[]> {
   const chosen = [...goals.keys()].filter((at) => isChosen(given, goals[at]!))
@@ -111,7 +115,7 @@ const isChosen = (given: Given, { of, market }: Goal) =>
   (given.market === '' || given.market.split(',').includes(market))
 
 const seedsOf = (given: Given, seeds: number) =>
-  Array.from({ length: given.seeds || seeds }, (_each, n) => given.first + n)
+  Array.from({ length: given.seeds || seeds }, (_each, n) => firstSeed(given) + n)
 
 await bench({
   folder: import.meta.dirname,
@@ -121,7 +125,11 @@ await bench({
   sections: {
     // Alone on the machine, before the threads.
     speed: { title: 'Speed', run: speed },
-    drawn: { title: 'Markets drawn at random', run: drawnMarkets },
+    drawn: {
+      title: 'Markets drawn at random',
+      run: (run) =>
+        drawnMarkets({ ...run, options: { ...run.options, first: firstSeed(run.options) } }),
+    },
     markets: { title: 'Goals', run: markets },
     ablation: { title: 'Parts switched off', run: ablation },
   },

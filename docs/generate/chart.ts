@@ -20,6 +20,7 @@ const managed = [
   'notices',
   'proxy.listen',
   'admin.listen',
+  'agent.listen',
   'admin.auth.embedded.adminPassword',
   'opd.keys',
 ]

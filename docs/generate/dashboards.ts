@@ -1,5 +1,5 @@
-/** The Grafana dashboards of the chart: traffic, money and wins kept, nodes and stores. */
-import { money, type Panel, state, traffic } from './panels.ts'
+/** The Grafana dashboards of the chart: traffic, money and wins kept, nodes and stores, agent calls. */
+import { agent, money, type Panel, state, traffic } from './panels.ts'
 import { nodes } from './promql.ts'
 
 const datasource = { type: 'prometheus', uid: '$datasource' }
@@ -54,4 +54,5 @@ export const dashboards = (): Record<string, string> => ({
   'traffic.json': dashboard('traffic', 'bidweir: traffic', traffic),
   'money.json': dashboard('money', 'bidweir: money and wins kept', money),
   'nodes.json': dashboard('nodes', 'bidweir: nodes and stores', state),
+  'agent.json': dashboard('agent', 'bidweir: agent calls', agent),
 })

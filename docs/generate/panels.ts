@@ -234,3 +234,50 @@ export const state: Panel[] = [
     series: each('bidweir_bidlog_bytes'),
   },
 ]
+
+const agentTime = 'bidweir_agent_duration_seconds'
+const agentWins = (labels: string) => rate('bidweir_agent_wins_total', 'ssp', `${ssp}${labels}`)
+
+export const agent: Panel[] = [
+  {
+    title: 'Agent calls by outcome',
+    unit: 'reqps',
+    about:
+      'priced: a mutation was sent. unchanged: every bid keeps its price. The others are answered empty: docs/agent.md has each.',
+    series: { '{{outcome}}': rate('bidweir_agent_calls_total', 'outcome') },
+  },
+  {
+    title: 'Agent calls by supplier',
+    unit: 'reqps',
+    about:
+      'One line falls: that originator. All fall: the exchange throttles the agent, or the way to it.',
+    series: { '{{ssp}}': rate('bidweir_agent_calls_total', 'ssp') },
+  },
+  {
+    title: 'Time to answer an agent call',
+    unit: 's',
+    about: 'Of all suppliers. Exchanges expect 5 ms.',
+    series: percentiles(agentTime, nodes),
+  },
+  {
+    title: 'Agent calls answered within 5 ms',
+    unit: 'percentunit',
+    about: 'Of all suppliers. Below 95 %: exchanges throttle the agent.',
+    series: {
+      share: `sum(rate(${agentTime}_bucket{${nodes},le="0.005"}[$__rate_interval])) / sum(rate(${agentTime}_count{${nodes}}[$__rate_interval]))`,
+    },
+  },
+  {
+    title: 'Prices that agent calls changed',
+    unit: 'cps',
+    about: 'Mutations by supplier.',
+    series: { '{{ssp}}': rate('bidweir_agent_mutations_total', 'ssp') },
+  },
+  {
+    title: 'Lower prices that the exchange applied',
+    unit: 'percentunit',
+    about:
+      'Of the wins of lowered bids. Where a price was not applied, the bid won at its own price, and OPD earned nothing.',
+    series: { '{{ssp}}': `${agentWins(',applied="true"')} / ${agentWins('')}` },
+  },
+]

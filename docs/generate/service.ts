@@ -103,6 +103,7 @@ function configOf(stateDir: string, endpoint: string): Config {
         decisionLog: { path: 'decisions.ndjson' },
       },
       events: { kafka: { brokers: ['127.0.0.1:1'] } },
+      agent: { listen: '127.0.0.1:0' },
       currency: { rates: { base: 'USD', rates: { EUR: 0.9 }, asOf: '2026-01-01' } },
       suppliers: [
         { id: 'acme', endpoints: [endpoint], timeout: '5s', opd: { enabled: true, holdout: 0 } },

@@ -148,7 +148,7 @@ export class OnlineLearner implements NodeLearner {
   }
 
   refitJob(now: number): Uint8Array | null {
-    return this.isFrozen ? null : this.trainer.refitJob(now, this.fitted)
+    return this.isFrozen ? null : this.trainer.refitJob(now)
   }
 
   applyRefit(result: Uint8Array): void {

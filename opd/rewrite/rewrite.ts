@@ -48,6 +48,7 @@ const bidsPerSlice = 50
 /** Bytes and replacements of a response that is made at once, as text. */
 const longestText = 512 * 1024
 const maxSplices = 4000
+
 /**
  * Rewrites a response in slices, so that ten thousand bids do not block the event loop. Most responses take one slice. Call
  * `return` if it is not run to its end: the next long document waits for this one.
@@ -62,9 +63,9 @@ const finished = (value: RewrittenResponse) => ({ done: true, value }) as const
 /**
  * An iterator of its own, because a generator would take a third of a microsecond more for each response.
  *
- *   start ──▶ read ──▶ bids ──▶ copy       a long one
+ *   start ──▶ read ──▶ bids ──▶ copy, of a long response
  *
- * The documents read JSON or Protocol Buffers: opd/rewrite/document.ts.
+ * Each stage takes as many slices as it needs. `document.ts` says what differs between JSON and Protocol Buffers.
  */
 class Rewriting implements Iterator<Pause, RewrittenResponse> {
   private readonly input: RewriteInput

@@ -5,6 +5,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { stringify } from 'yaml'
+import { AgentClient, callOf } from '../support/agent.ts'
 import { freePort } from '../support/postgres.ts'
 import { newFolder, runBidweir } from '../support/process.ts'
 import { redisAbsent, startRedis } from '../support/redis.ts'
@@ -17,17 +18,18 @@ const skip =
   redisAbsent ||
   (spawnSync('prometheus', ['--version']).status === 0 ? false : 'prometheus not found')
 
-/** A node on Redis, whose supplier sends a response that cannot be read: the demo has neither. */
-async function nodeOnRedis(t: Test): Promise<number> {
+/** A node on Redis with an agent, whose supplier sends a response that cannot be read: the demo has none of them. */
+async function nodeOnRedis(t: Test) {
   const redis = await startRedis()
   const supplier = await httpSupplier((_request, response) => {
     response.writeHead(200, { 'content-type': 'text/plain' })
     response.end('{}')
   })
   const node = await startNode({
-    suppliers: ['id: plain, opd: {enabled: true}'],
+    suppliers: ['id: plain, opd: {enabled: true, holdout: 0}'],
     endpoint: supplier.url,
-    more: `store: {redis: "${redis.url}"}\nopd: {keys: [{id: 1, secret: ${Buffer.alloc(32, 1).toString('base64url')}}]}`,
+    auth: 'none',
+    more: `store: {redis: "${redis.url}"}\nagent: {listen: "127.0.0.1:0", timeout: 60s}\nopd: {keys: [{id: 1, secret: ${Buffer.alloc(32, 1).toString('base64url')}}]}`,
   })
   t.teardown(async () => {
     await node.stop()
@@ -39,7 +41,17 @@ async function nodeOnRedis(t: Test): Promise<number> {
     body: JSON.stringify({ id: 'r', imp: [{ id: '1', banner: { w: 300, h: 250 } }] }),
   })
   t.equal(asked.status, 200)
-  return node.bidweir.adminPort
+  const client = new AgentClient(node.bidweir.agentPort!)
+  t.teardown(() => client.close())
+  let calls = 0
+  /** An agent call, and the win of its bid. */
+  async function callAgent(): Promise<void> {
+    const id = `bid-${++calls}`
+    const { mutations } = await client.call(callOf({ originator: { id: 'plain' } }, { id }))
+    const price = mutations[0]?.adjust_bid.price ?? 2.4
+    await node.notify({ bid_id: id, price: String(price) })
+  }
+  return { port: node.bidweir.adminPort, callAgent }
 }
 
 t.test('every panel has data from a demo', { skip }, async (t) => {
@@ -50,7 +62,8 @@ t.test('every panel has data from a demo', { skip }, async (t) => {
   // the demo is refused nothing
   t.equal((await fetch(`http://127.0.0.1:${bidweir.adminPort}/api/svc/ssp/`)).status, 401)
   const labels = { namespace: 'n', service: 's', pod: 'p' }
-  const targets = [bidweir.adminPort, await nodeOnRedis(t)].map((port) => `127.0.0.1:${port}`)
+  const { port, callAgent } = await nodeOnRedis(t)
+  const targets = [bidweir.adminPort, port].map((each) => `127.0.0.1:${each}`)
   const config = {
     global: { scrape_interval: '1s', scrape_timeout: '1s' },
     scrape_configs: [{ job_name: 'bidweir', static_configs: [{ targets, labels }] }],
@@ -93,6 +106,7 @@ t.test('every panel has data from a demo', { skip }, async (t) => {
   })
   let missing = wanted
   await until(async () => {
+    await callAgent()
     const before = missing.length
     const without: typeof wanted = []
     for (const each of missing) {

@@ -6,10 +6,11 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
 import { needsHelm } from '../chart/helm.ts'
+import { protobufAbsent, protobufPython } from '../support/google-protobuf.ts'
 import { keycloakAbsent, keycloakCommand, ownKeycloak } from '../support/keycloak.ts'
 import { namespace, namespaceAbsent } from '../support/network.ts'
 import { postgresAbsent, postgresPrograms } from '../support/postgres.ts'
@@ -59,6 +60,7 @@ const servers: Readonly<Record<string, Server>> = {
     },
   },
   helm: { absent: needsHelm.skip, start: () => '' },
+  grpcio: { absent: protobufAbsent, start: () => `export PATH=${dirname(protobufPython)}:$PATH` },
 }
 
 interface Block {

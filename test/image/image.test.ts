@@ -16,6 +16,7 @@ import {
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
+import { agentLabels, dockerfile as withLabels } from '../../docs/generate/dockerfile.ts'
 import { until } from '../support/until.ts'
 import { build, instructions, isInstalled, type Stage } from './stages.ts'
 
@@ -39,6 +40,28 @@ t.test('it says what it is', async (t) => {
     t.match(said('LABEL')[0], `org.opencontainers.image.${name}`)
   const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
   t.ok(said('ARG').includes(`VERSION=${version}`))
+})
+
+t.test('an exchange reads from labels what the agent is', async (t) => {
+  t.equal(readFileSync(dockerfile, 'utf8'), withLabels(), 'npm run docs')
+  const labels = Object.fromEntries(
+    [...said('LABEL')[1]!.matchAll(/([\w.-]+)='([^']*)'/g)].map(([, name, value]) => [
+      name!,
+      value!,
+    ]),
+  )
+  t.same(labels, agentLabels())
+  const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
+  t.equal(labels['com.iabtechlab.artf.container-version'], version)
+  const manifest = JSON.parse(labels['agent-manifest']!)
+  t.match(manifest, { name: 'bidweir', version, intents: ['BID_SHADE'] })
+  for (const part of ['description', 'resources', 'dependencies', 'health', 'security'])
+    t.ok(part in manifest, part)
+  t.same(
+    JSON.parse(Buffer.from(labels['com.iabtechlab.artf.descriptor']!, 'base64').toString('utf8')),
+    manifest,
+  )
+  t.equal(`${manifest.security.runAsUser}:${manifest.security.runAsUser}`, said('USER')[0])
 })
 
 t.test('the image runs as 65532, writes to /data alone, and node is process 1', async (t) => {

@@ -30,6 +30,8 @@ def unrepeated(pairs):
     if len({key for key, _ in pairs}) < len(pairs): raise Unfaithful('a repeated key')
     return dict(pairs)
 
+def not_json(name): raise Unfaithful(name)
+
 # What of a JSON document the schema names. A test is 1 in JSON, and true in Protocol Buffers.
 def known(value, descriptor):
     if not isinstance(value, dict): raise Unfaithful('no object')
@@ -50,11 +52,12 @@ def alike(value, other):
         return value.keys() == other.keys() and all(alike(value[key], other[key]) for key in value)
     if isinstance(value, list) and isinstance(other, list):
         return len(value) == len(other) and all(map(alike, value, other))
-    return isinstance(value, str) == isinstance(other, str) and value == other
+    kinds = all(isinstance(value, kind) == isinstance(other, kind) for kind in (str, bool))
+    return kinds and value == other
 
 def encode(name, document):
     try:
-        parsed = json.loads(document, object_pairs_hook=unrepeated)
+        parsed = json.loads(document, object_pairs_hook=unrepeated, parse_constant=not_json)
         kind = getattr(openrtb, name)
         wanted = known(parsed, kind.DESCRIPTOR)
         message = json_format.ParseDict(wanted, kind())

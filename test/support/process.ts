@@ -94,6 +94,7 @@ export async function runBidweir(
     proxyPort: Number(port('bid traffic')),
     adminPort: Number(port('admin')),
     noticesPort: notices === undefined ? null : Number(notices),
+    agentPort: Number(/^agent +grpc:\/\/\S*:(\d+)$/m.exec(stdout)?.[1] ?? 0) || null,
     password: /^password +(\S+)/m.exec(stdout)?.[1] ?? null,
     stdout: () => stdout,
     stderr: () => stderr,

@@ -5,7 +5,7 @@ import { type Integration, opdSchema } from '../../opd/config.ts'
 import { rewriteInSlices } from '../../opd/rewrite/rewrite.ts'
 import type { Rates } from '../../opd/shared/rates.ts'
 import type { BidReason, EligibleBid, PriceBid } from '../../opd/shared/reasons.ts'
-import type { RewrittenResponse } from '../../opd/types.ts'
+import type { OpenRtbFormat, RewrittenResponse } from '../../opd/types.ts'
 
 export interface RewriteCase {
   title: string
@@ -48,7 +48,25 @@ function answerOf({ raw, answer, bid }: RewriteCase): string {
 export const opdOf = (opd: Record<string, unknown> | null | undefined): Integration['opd'] =>
   opd === null ? null : opdSchema.parse({ enabled: true, ...opd })
 
-export function run(each: RewriteCase): Outcome {
+/** The response and the request of a case, as JSON. */
+export const textsOf = (each: RewriteCase) => ({
+  response: answerOf(each),
+  request: requestOf(each),
+})
+
+interface Sent {
+  format: OpenRtbFormat
+  response: Buffer
+  request: Buffer
+}
+
+const inJson = (each: RewriteCase): Sent => {
+  const { response, request } = textsOf(each)
+  return { format: 'json', response: Buffer.from(response), request: Buffer.from(request) }
+}
+
+/** `sent`: the bodies of the case in another format. */
+export function run(each: RewriteCase, sent = inJson(each)): Outcome {
   const reasons: BidReason[] = []
   const priced: EligibleBid[] = []
   const price: PriceBid = (bid) => {
@@ -61,11 +79,13 @@ export function run(each: RewriteCase): Outcome {
       mode: 'revenue',
     }
   }
-  const came = Buffer.from(answerOf(each))
+  const came = sent.response
   const out = drained(
     rewriteInSlices({
       body: came,
-      request: () => Buffer.from(requestOf(each)),
+      format: sent.format,
+      request: () => sent.request,
+      requestFormat: sent.format,
       opd: opdOf(each.opd),
       inactiveSeats: new Set(each.inactive),
       rates: each.rates ?? null,

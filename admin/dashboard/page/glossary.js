@@ -35,6 +35,8 @@ export const glossary = {
   Factor: 'Outbound price divided by inbound price. 1 leaves the price as it is.',
   Guard:
     'A check that holds prices at factor 1, or limits their reduction, while it sees a problem.',
+  Source:
+    'How the bids came: in bid responses through the proxy, by standalone calls, or by agent calls of an exchange.',
   Seat: 'A buyer behind the supplier. Bids of an inactive seat are removed from bid responses.',
   'Data center':
     'A location of this service. The supplier gets no requests from an inactive data center, and at most its allotment.',

@@ -54,6 +54,9 @@
 {{- $_ := set $config "stateDir" "/data" }}
 {{- $_ := set $config "store" (include "bidweir.store" . | fromYaml) }}
 {{- $_ := set $config "notices" (dict "listen" "0.0.0.0:8082") }}
+{{- if include "bidweir.agent" . }}
+{{- $_ := set $config "agent" (merge (dict "listen" "0.0.0.0:50051") $config.agent) }}
+{{- end }}
 {{- $_ := set $config "proxy" (merge (dict "listen" "0.0.0.0:8080") (default dict $config.proxy)) }}
 {{- $admin := merge (dict "listen" "0.0.0.0:8081") (default dict $config.admin) }}
 {{- if include "bidweir.embedded" . }}

@@ -96,6 +96,18 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- ternary "http" "https" (empty (dig "proxy" "tls" "" .Values.config)) }}
 {{- end }}
 
+{{/* "true" where exchanges call the pods as agents. */}}
+{{- define "bidweir.agent" -}}
+{{- if kindIs "map" .Values.config.agent }}true{{ end }}
+{{- end }}
+
+{{/* The protocol of a Service, for gateways: of bids, of gRPC, or http. */}}
+{{- define "bidweir.appProtocol" -}}
+{{- if eq .listener "proxy" }}{{ include "bidweir.proxyScheme" .root }}
+{{- else if eq .listener "agent" }}{{ ternary "kubernetes.io/h2c" "https" (empty (dig "agent" "tls" "" .root.Values.config)) }}
+{{- else }}http{{ end }}
+{{- end }}
+
 {{/* "true" where there may be more than one pod. */}}
 {{- define "bidweir.several" -}}
 {{- if or .Values.autoscaling.enabled (gt (int .Values.replicaCount) 1) }}true{{ end }}

@@ -13,7 +13,7 @@ export interface Multiple {
 }
 
 /** Before anything is measured. */
-const before: Multiple = { mean: 1, deviation: 0.3 }
+const before: Multiple = { mean: 1.5, deviation: 0.5 }
 /** Standard deviation of the multiple between suppliers, and between the present and the past. */
 const alike = 0.2
 /** Relative standard deviation of the wins over the expected wins between kinds of bids. */
@@ -21,7 +21,7 @@ const transport = 0.06
 /** With fewer expected wins nothing is measured. */
 const few = 20
 /** Bounds of a multiple. */
-const [lowest, highest] = [0.6, 7]
+const [lowest, highest] = [0.2, 7]
 /** A smaller expected loss is not measured. */
 const leastLoss = 0.002
 

@@ -75,7 +75,7 @@ export class Evidence {
   readonly sums = new Float64Array(evidenceWidth)
   /** Sums since the last delta. */
   readonly fresh = new Float64Array(evidenceWidth)
-  /** Bids ever. */
+  /** Bids ever, settled or not. */
   age = 0
   private readonly scale: number
 
@@ -90,7 +90,7 @@ export class Evidence {
     this.fresh[column]! += value
   }
 
-  /** Adds an exposure; `sign` -1 removes it again. */
+  /** Adds an exposure that settled; `sign` -1 removes it again. */
   exposed(group: Group, { inBa, sent, winIn, winOut, weight }: Expected, sign: 1 | -1 = 1): void {
     const base = groupAt[group] * width
     const due = winOut * sign
@@ -109,7 +109,6 @@ export class Evidence {
     this.add(base, 'weighedSpendDue', due * money)
     this.add(base, 'weighedSpendIn', dueIn * money)
     this.add(base, 'weighedSpendVariance', variance * money * money)
-    this.age += sign
     this.fade()
   }
 
@@ -182,6 +181,9 @@ export function groupOf({ arm, held, lnF, winIn, winOut }: Outcome): Group | nul
   if (lnF >= ownPrice && winOut < winIn - 2 * shareStep) return null
   return arm === 'explored' ? 'explored' : lnF < ownPrice ? 'lowered' : 'own'
 }
+
+/** Whether the price of a bid shows what a lower price loses. */
+export const isTried = (group: Group | null): boolean => group === 'lowered' || group === 'explored'
 
 /**
  * Sums by supplier, as deltas contain them:

@@ -30,6 +30,13 @@ const mostMargin = 200
 const [errors, madeUpIn, madeUpLeast, mostAllowed] = [0.7, 0.25, 500, 1.1]
 /** Decisions that are counted. */
 const horizon = 50_000
+/**
+ * While less than this share of what may be lost is lost, over so many decisions, multipliers fall faster. Otherwise those that rose
+ * while nothing was known would stay for ten thousand bids above all that lowers a price.
+ */
+const [unused, lately] = [0.25, 300]
+/** What may be lost counts as at least this share of the permitted loss, where multipliers fall faster. */
+const leastOfPermitted = 0.25
 /** Most bids keep their price at first. */
 const startSpend = 3
 const startWins = 1
@@ -60,6 +67,52 @@ export interface Decided {
   out: number
   winIn: number
   winOut: number
+  /** The price is random. Multipliers do not change it, so its loss does not move them. */
+  explored: boolean
+}
+
+/**
+ * What lower prices lose of wins or spend. Every bid counts by its expected wins over their mean at that time, because a model
+ * without a fit may expect ten times the wins that there are.
+ */
+class Ledger {
+  private base = 0
+  private lost = 0
+  /** Mean loss of late, over the mean of expected wins. */
+  private recent = 0
+
+  /** Expected wins (spend) of a bid at its own price, and what is lost of them, over the mean of expected wins. */
+  add(base: number, lost: number): void {
+    this.base = this.base * (1 - 1 / horizon) + base
+    this.lost = this.lost * (1 - 1 / horizon) + lost
+    this.recent += (lost - this.recent) / lately
+  }
+
+  /**
+   * The share of a bid's wins (spend) that may be lost: `permitted` of all, more while less was lost so far, and less while more
+   * was.
+   */
+  allowed(permitted: number, { mean, deviation }: Multiple): number {
+    const { base, lost } = this
+    const left = permitted * base - (mean + errors * deviation) * lost
+    const by = left / Math.max(madeUpLeast, madeUpIn * base)
+    return within(permitted + by, 0, mostAllowed * permitted)
+  }
+
+  /** The share by which gains and losses of a bid are divided before they move the multiplier. */
+  scale(permitted: number, allowed: number, { mean }: Multiple): number {
+    const isUnused = mean * this.recent < unused * allowed
+    const scale = isUnused ? Math.max(allowed, leastOfPermitted * permitted) : permitted
+    return scale + leastShare
+  }
+
+  saved(): number[] {
+    return [this.base, this.lost, this.recent]
+  }
+
+  restore([base = 0, lost = 0, recent = 0]: readonly number[]): void {
+    Object.assign(this, { base, lost, recent })
+  }
 }
 
 export class Multipliers {
@@ -72,8 +125,8 @@ export class Multipliers {
   private readonly means = new Float64Array(4)
   private seen = 0
   private decisions = 0
-  /** Expected wins and spend at the bids' own prices, and what lower prices are expected to lose of them. */
-  private readonly ledger = new Float64Array(4)
+  private readonly ledgerWins = new Ledger()
+  private readonly ledgerSpend = new Ledger()
 
   theta(policy: Policy, mode: Mode): number {
     if (mode === 'margin') return 1 - (policy.targetMargin ?? 0.15)
@@ -92,14 +145,16 @@ export class Multipliers {
   }
 
   saved(): number[] {
-    return [this.seen, ...this.means, ...this.ledger, this.decisions]
+    const { seen, means, decisions, ledgerWins, ledgerSpend } = this
+    return [seen, decisions, ...means, ...ledgerWins.saved(), ...ledgerSpend.saved()]
   }
 
-  restore([seen = 0, ...means]: readonly number[]): void {
+  restore([seen = 0, decisions = 0, ...rest]: readonly number[]): void {
     this.seen = seen
-    this.means.set(means.slice(0, 4))
-    this.ledger.set(means.slice(4, 8))
-    this.decisions = means[8] ?? 0
+    this.decisions = decisions
+    this.means.set(rest.slice(0, 4))
+    this.ledgerWins.restore(rest.slice(4, 7))
+    this.ledgerSpend.restore(rest.slice(7))
   }
 
   /** `limited`: a guard limits prices, so what is kept now is no reason to lower the multipliers (anti-windup). */
@@ -112,7 +167,7 @@ export class Multipliers {
     limited: boolean,
   ): void {
     const { inBa, out, winIn, winOut } = bid
-    const { means, ledger } = this
+    const { means, ledgerWins, ledgerSpend } = this
     this.seen = Math.min(meanHorizon, this.seen + 1)
     const dear = this.seen < young ? 1 : Math.min(1, (dearest * means[0]!) / inBa)
     const share = dear / this.seen
@@ -129,18 +184,20 @@ export class Multipliers {
     if (free(policy)) return
     const minWins = policy.minWinRate ?? 0.97
     const minSpend = policy.minSpend ?? minWins
-    const lost = winIn - winOut
     this.decisions++
-    for (let n = 0; n < 4; n++) ledger[n]! *= 1 - 1 / horizon
-    ledger[0]! += winIn
-    ledger[1]! += lost
-    ledger[2]! += winIn * inBa
-    ledger[3]! += lost * inBa
-    const mayWins = trust * allowed(1 - minWins, wins, ledger[0]!, ledger[1]!, means[1]!)
-    const maySpend = trust * allowed(1 - minSpend, spend, ledger[2]!, ledger[3]!, means[2]!)
-    const roomWins = (mayWins * winIn - wins.mean * lost) / (means[1]! * (1 - minWins + leastShare))
+    const [ofMean, ofMeanSpend] = [winIn / means[1]!, (winIn * inBa) / means[2]!]
+    const lost = winIn > 0 ? 1 - winOut / winIn : 0
+    ledgerWins.add(ofMean, ofMean * lost)
+    ledgerSpend.add(ofMeanSpend, ofMeanSpend * lost)
+    if (bid.explored) return
+    const [permittedWins, permittedSpend] = [1 - minWins, 1 - minSpend]
+    const mayWins = trust * ledgerWins.allowed(permittedWins, wins)
+    const maySpend = trust * ledgerSpend.allowed(permittedSpend, spend)
+    const roomWins =
+      (ofMean * (mayWins - wins.mean * lost)) / ledgerWins.scale(permittedWins, mayWins, wins)
     const roomSpend =
-      ((maySpend * winIn - spend.mean * lost) * inBa) / (means[2]! * (1 - minSpend + leastShare))
+      (ofMeanSpend * (maySpend - spend.mean * lost)) /
+      ledgerSpend.scale(permittedSpend, maySpend, spend)
     const by = gainLast + (gainFirst * gainFalls) / (gainFalls + this.decisions)
     this.wins = minWins > 0 ? moved(this.wins, roomWins, limited, least, most, by) : 0
     this.spend = minSpend > 0 ? moved(this.spend, roomSpend, limited, least, most, by) : 0
@@ -150,25 +207,6 @@ export class Multipliers {
 /** Whether the policy has no floor: pure margin. */
 export const free = ({ minWinRate, minSpend }: Policy) =>
   minWinRate !== undefined && minWinRate <= 0 && (minSpend ?? minWinRate) <= 0
-
-/**
- * The share of a bid's wins (spend) that may be lost: `share` of all, more while less was lost so far, and less while more was.
- * `base`: wins at the bids' own prices, and `lost`: those lost of them, by the model. `mean`: the base of one bid.
- */
-function allowed(
-  share: number,
-  { mean, deviation }: Multiple,
-  base: number,
-  lost: number,
-  each: number,
-) {
-  const left = share * base - (mean + errors * deviation) * lost
-  return within(
-    share + left / Math.max(madeUpLeast * each, madeUpIn * base),
-    0,
-    mostAllowed * share,
-  )
-}
 
 /** The margin share that the model must expect so that the realized one is the target. It makes up for earlier differences. */
 function marginGoal(evidence: Evidence, target: number): number {

@@ -3,7 +3,7 @@
 import type { Policy } from '../../learner-types.ts'
 import type { Mode } from '../../shared/arms.ts'
 import { type Kind, measureLoss, unmeasured } from './calibration.ts'
-import { Evidence, groupOf, type Outcome, totalOf } from './evidence.ts'
+import { Evidence, groupOf, isTried, type Outcome, totalOf } from './evidence.ts'
 import { Guards } from './guards.ts'
 import { LossNotices } from './loss-notices.ts'
 import { type Decided, free, type Known, Multipliers } from './multipliers.ts'
@@ -20,6 +20,8 @@ const killBelow = 0.02
 const held = { first: 0.1, last: 0.04, falls: 50_000 }
 /** With so many wins at lower prices half of the permitted loss may be used. */
 const halfTrust = 100
+/** Bids at lower prices that are counted as sent and as settled. */
+const triedHorizon = 200_000
 
 /** No bid is held if the lowest winning price is known of a larger share of wins. */
 const mostly = 0.5
@@ -29,6 +31,45 @@ const mostly = 0.5
  * 150,000 bids, a day, this is the configured share, most of it at the start.
  */
 const exploration = { first: 20, last: 0.25, falls: 25_000, young: 1200, most: 0.1 }
+
+/** Bids at lower prices of all suppliers: those that were sent, and those of which it is known whether they won. */
+export class TriedBids {
+  private sent = 0
+  private settled = 0
+
+  addSent(): void {
+    const kept = 1 - 1 / triedHorizon
+    this.sent = this.sent * kept + 1
+    this.settled *= kept
+  }
+
+  addSettled(bids: number): void {
+    this.settled += bids
+  }
+
+  /**
+   * The share of the permitted loss that may be used with so many wins at lower prices. It is smaller while most of what was sent
+   * at lower prices is not settled: where notices are late, prices fall no faster than their results arrive.
+   */
+  trust(wins: number): number {
+    const pending = Math.max(0, this.sent - this.settled)
+    return wins > 0 ? 1 / (1 + halfTrust / wins + pending / Math.max(1, this.settled)) : 0
+  }
+
+  /** Bids that were pending are lost, so nothing will be known of them. */
+  forgetPending(): void {
+    this.settled = this.sent
+  }
+
+  saved(): [number, number] {
+    return [this.sent, this.settled]
+  }
+
+  restore([sent, settled]: readonly [number, number]): void {
+    this.sent = sent
+    this.settled = settled
+  }
+}
 
 const kinds = ['wins', 'spend'] as const satisfies readonly Kind[]
 /** A buffer: each measurement writes it before it reads it. */
@@ -59,9 +100,12 @@ export class SupplierState {
   private knowsLeast = false
   private measureIn = measureEvery
   private readonly lossNotices = new LossNotices()
+  private readonly tried: TriedBids
 
-  constructor(pool: Evidence) {
+  /** `pool`, `tried`: of all suppliers. */
+  constructor(pool: Evidence, tried = new TriedBids()) {
     this.pool = pool
+    this.tried = tried
     this.both = [this.evidence, pool]
   }
 
@@ -117,8 +161,7 @@ export class SupplierState {
       measureLoss(pool, kind, pooled)
       measureLoss(evidence, kind, known[kind], pooled)
     }
-    const tried = pool.total('tried', 'wins')
-    known.trust = tried / (tried + halfTrust)
+    known.trust = this.tried.trust(pool.total('tried', 'wins'))
     this.knowsLeast =
       evidence.total('optimised', 'knownWinsIn') > mostly * evidence.total('optimised', 'wins')
     if (!guards.checkKept(evidence, this.floor - killBelow)) return
@@ -135,16 +178,29 @@ export class SupplierState {
     this.guards.exposed(winOut, winIn > 0 ? winOut / winIn : 1, outcome.at, noticeTimeout)
     const group = groupOf(outcome)
     if (group === null) return
-    for (const evidence of this.both) evidence.exposed(group, outcome)
+    for (const evidence of this.both) evidence.age++
+    if (isTried(group)) this.tried.addSent()
   }
 
-  won(outcome: Outcome, cleared: number, now: number): void {
+  /**
+   * It is known whether an exposure won, which represents `weight` bids. Bids of which it is not known yet are no evidence: those
+   * at lower prices are the newest after a start, and the oldest after a guard acted.
+   */
+  resolved(outcome: Outcome, weight: number): void {
+    const group = groupOf(outcome)
+    if (group === null) return
+    for (let n = 0; n < weight; n++)
+      for (const evidence of this.both) evidence.exposed(group, outcome)
+    if (isTried(group)) this.tried.addSettled(weight)
+  }
+
+  /** `isResolved` false: a crash lost the exposure, so it is no evidence, and neither is its win. */
+  won(outcome: Outcome, cleared: number, now: number, isResolved = true): void {
     const { inBa, sent, weight } = outcome
     const group = groupOf(outcome)
-    const tried = group === 'lowered' || group === 'explored'
-    this.guards.won(outcome.at, sent, cleared, now, tried)
+    this.guards.won(outcome.at, sent, cleared, now, isTried(group))
     this.lossNotices.won()
-    if (group === null) return
+    if (group === null || !isResolved) return
     for (const evidence of this.both) evidence.won(group, inBa, Math.min(cleared, sent), weight)
   }
 
@@ -155,6 +211,7 @@ export class SupplierState {
     if (group === null) return
     const { inBa, sent, weight } = outcome
     for (const evidence of this.both) {
+      evidence.age++
       evidence.exposed(group, outcome)
       if (cleared !== null) evidence.won(group, inBa, Math.min(cleared, sent), weight)
     }

@@ -1,7 +1,7 @@
 /** The states of all suppliers and modes, and their parts of deltas and snapshots. */
 
 import { Evidence, readRecords, writeRecords } from './evidence.ts'
-import { SupplierState } from './supplier-state.ts'
+import { SupplierState, TriedBids } from './supplier-state.ts'
 import { WinRateCusum } from './win-rate-cusum.ts'
 
 const suppliersKept = 1000
@@ -12,12 +12,14 @@ export interface Saved {
   suppliers: [number, Parameters<SupplierState['restore']>[0]][]
   fall: ReturnType<WinRateCusum['saved']>
   pool: { sums: number[]; age: number }
+  tried: [number, number]
   clock: [now: number, noticeTimeout: number]
 }
 
 export class SupplierStates {
   /** Evidence of all suppliers together: the error of the model is similar for all of them. */
   private readonly pool = new Evidence(2)
+  readonly tried = new TriedBids()
   private readonly suppliers = new Map<number, SupplierState>()
   /** The win rate of all suppliers together: a fall of all is detected sooner than that of a single one. */
   private readonly fall = new WinRateCusum(3_600_000, 10)
@@ -29,7 +31,7 @@ export class SupplierStates {
   }
 
   private admit(supplier: number): SupplierState {
-    const state = new SupplierState(this.pool)
+    const state = new SupplierState(this.pool, this.tried)
     for (const other of this.suppliers.values())
       if (other.exposures >= settledIn) {
         state.multipliers.startFrom(other.multipliers)
@@ -82,11 +84,13 @@ export class SupplierStates {
     return {
       fall: this.fall.saved(),
       pool: { sums: [...sums], age },
+      tried: this.tried.saved(),
       clock: [this.now, this.noticeTimeout],
     }
   }
 
-  restore({ suppliers, fall, pool, clock }: Saved): void {
+  restore({ suppliers, fall, pool, tried, clock }: Saved): void {
+    this.tried.restore(tried)
     ;[this.now, this.noticeTimeout] = clock
     this.pool.restore(pool.sums, pool.age)
     for (const [id, saved] of suppliers) this.of(id).restore(saved)

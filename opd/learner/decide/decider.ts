@@ -101,7 +101,7 @@ export class Decider {
       this.keepPrice(decision)
     }
     const { outBa: out, winIn, winOut } = decision
-    if (!isFrozen) state.decided(policy, mode, { inBa, out, winIn, winOut })
+    if (!isFrozen) state.decided(policy, mode, { inBa, out, winIn, winOut, explored: explores })
     return decision
   }
 

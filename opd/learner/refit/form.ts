@@ -20,6 +20,14 @@ const lossOf = (w: number, won: boolean, arrived: number) =>
 const slopeOf = (w: number, won: boolean, arrived: number) =>
   (1 - arrived) / (1 + w * (1 - arrived)) - (won ? 1 / w : -arrived / (1 - w * arrived))
 
+/** Changes of the sums of all bids. */
+interface Change {
+  a: number
+  b: number
+  q: number
+  t: number
+}
+
 /** The curves of rows by the weights `x`. `loadRow` loads the curve of one row. */
 export class Form {
   readonly x: Float64Array
@@ -97,15 +105,15 @@ export class Form {
   }
 
   /**
-   * The changes of the shared sums B, Q, T and A, and of the factor of a row's own part of A and C, that minimise the loss. The
-   * rows are not those that the weights were fitted to.
+   * The changes of the shared sums B, Q, T and A, and of the factor of a row's own part of A and C, that minimise the loss, and the
+   * loss. The rows are not those that the weights were fitted to.
    */
-  calibrate({ row, lnPrice, won }: Observations): Float64Array {
+  calibrate({ row, lnPrice, won }: Observations): { change: Change; loss: number } {
     const { sums, rows } = this
     const { gradient } = this.form
     const change = new Float64Array(5)
     const scale = new Float64Array(5).fill(1 / (1 + 0.02 * row.length))
-    minimize(
+    const loss = minimize(
       (of, into) => {
         const [b, q, t, a, factor] = of
         into.fill(0)
@@ -140,7 +148,8 @@ export class Form {
       scale,
       14,
     )
-    return change
+    const [b, q, t, a] = change as unknown as [number, number, number, number]
+    return { change: { a, b, q, t }, loss }
   }
 
   /** Minus the logarithm of the posterior, and its gradient into `into`. */

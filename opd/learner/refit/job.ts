@@ -1,8 +1,8 @@
 /**
  * The job of a refit and its result, as bytes. Each part begins at a multiple of 4.
  *
- *   job     magic  rows  -  now  length of the last result  | features | outcome | least | arrived | last result
- *   result  magic  weights  placements  families | slots | means | variances | priors | keys | firsts | shares | cumulative
+ *   job     magic  rows  -  now | features | outcome | least | arrived
+ *   result  magic  weights  placements  - | slots | means | variances | keys | firsts | shares | cumulative
  */
 import { binCount, type Densities } from '../curve/price-density.ts'
 import { featureBytes } from '../features.ts'
@@ -11,7 +11,7 @@ import { bins } from '../train/delay-shapes.ts'
 import type { RowArrays, SettledRows } from './settled-rows.ts'
 
 const [jobMagic, resultMagic] = [0x62774a31, 0x62775231]
-const [jobHead, resultHead] = [32, 16]
+const [jobHead, resultHead] = [24, 16]
 const alignment = 4
 
 export interface Job extends RowArrays {
@@ -19,16 +19,12 @@ export interface Job extends RowArrays {
   now: number
   /** Share of notices that have arrived by the start of each bin of ages, and at last. */
   arrived: Float32Array
-  /** The result of the last refit; empty: there is none. */
-  before: Uint8Array
 }
 
 interface Fitted extends Densities {
   slots: Uint32Array
   means: Float32Array
   variances: Float32Array
-  /** Prior variances by family, estimated from the rows. */
-  priors: Float32Array
 }
 
 const aligned = (head: Uint8Array, parts: readonly ArrayBufferView[]) =>
@@ -37,14 +33,13 @@ const aligned = (head: Uint8Array, parts: readonly ArrayBufferView[]) =>
     ...parts.flatMap((part) => [bytesOf(part), new Uint8Array(-part.byteLength & (alignment - 1))]),
   ])
 
-function writeJob({ features, outcome, least, now, arrived, before }: Job): Uint8Array {
+function writeJob({ features, outcome, least, now, arrived }: Job): Uint8Array {
   const head = new Uint8Array(jobHead)
   const view = viewOf(head)
   view.setUint32(0, jobMagic)
   view.setUint32(4, outcome.length)
   view.setFloat64(16, now)
-  view.setUint32(24, before.length)
-  return aligned(head, [features, outcome, least, arrived, before])
+  return aligned(head, [features, outcome, least, arrived])
 }
 
 export function readJob(bytes: Uint8Array): Job {
@@ -59,19 +54,17 @@ export function readJob(bytes: Uint8Array): Job {
     least: new Float32Array(take(4 * rows).buffer),
     arrived: new Float32Array(take(4 * (bins + 1)).buffer),
     now: view.getFloat64(16),
-    before: take(view.getUint32(24)),
   }
 }
 
 export function writeFitted(fitted: Fitted): Uint8Array {
-  const { slots, means, variances, priors, keys, firsts, formShares, cumulative } = fitted
+  const { slots, means, variances, keys, firsts, formShares, cumulative } = fitted
   const head = new Uint8Array(resultHead)
   const view = viewOf(head)
   view.setUint32(0, resultMagic)
   view.setUint32(4, slots.length)
   view.setUint32(8, keys.length)
-  view.setUint32(12, priors.length)
-  return aligned(head, [slots, means, variances, priors, keys, firsts, formShares, cumulative])
+  return aligned(head, [slots, means, variances, keys, firsts, formShares, cumulative])
 }
 
 /** Whether bytes are the result of a refit, damaged or not. */
@@ -82,15 +75,13 @@ export const isRefit = (bytes: Uint8Array): boolean =>
 export function readFitted(bytes: Uint8Array): Fitted | null {
   if (!isRefit(bytes)) return null
   const view = viewOf(bytes)
-  const [weights, places, families] = [view.getUint32(4), view.getUint32(8), view.getUint32(12)]
-  if (resultHead + 4 * (3 * weights + families + (3 + binCount) * places) !== bytes.length)
-    return null
+  const [weights, places] = [view.getUint32(4), view.getUint32(8)]
+  if (resultHead + 4 * (3 * weights + (3 + binCount) * places) !== bytes.length) return null
   const take = reader(bytes, resultHead)
   return {
     slots: new Uint32Array(take(4 * weights).buffer),
     means: new Float32Array(take(4 * weights).buffer),
     variances: new Float32Array(take(4 * weights).buffer),
-    priors: new Float32Array(take(4 * families).buffer),
     keys: new Uint32Array(take(4 * places).buffer),
     firsts: new Int32Array(take(4 * places).buffer),
     formShares: new Float32Array(take(4 * places).buffer),
@@ -121,17 +112,12 @@ export class RefitSchedule {
     this.at = now
   }
 
-  /** The job, with the last result; null: no refit is due. */
-  job(
-    settled: SettledRows,
-    now: number,
-    arrived: Float32Array,
-    before: Uint8Array,
-  ): Uint8Array | null {
+  /** null: no refit is due. */
+  job(settled: SettledRows, now: number, arrived: Float32Array): Uint8Array | null {
     if (settled.size < fewest || now - this.at < interval) return null
     if (settled.settled - this.rows < Math.min(newRows, settled.settled * growth)) return null
     this.rows = settled.settled
     this.at = now
-    return writeJob({ ...settled.copy(), now, arrived, before })
+    return writeJob({ ...settled.copy(), now, arrived })
   }
 }

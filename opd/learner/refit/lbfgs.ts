@@ -13,13 +13,13 @@ const dot = (a: Float64Array, b: Float64Array) => {
   return sum
 }
 
-/** Changes `x` to a minimum by at most `evaluations` calls. `scale`: approximate inverses of the second derivatives. */
+/** Changes `x` to a minimum by at most `evaluations` calls, and returns the value there. `scale`: approximate inverses of the second derivatives. */
 export function minimize(
   objective: Objective,
   x: Float64Array,
   scale: Float64Array,
   evaluations: number,
-): void {
+): number {
   const size = x.length
   let gradient = new Float64Array(size)
   let value = objective(x, gradient)
@@ -74,4 +74,5 @@ export function minimize(
     value = nextValue
     if (gained < tolerance * Math.max(1, Math.abs(value)) * 0.1) break
   }
+  return value
 }

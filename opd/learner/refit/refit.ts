@@ -2,14 +2,16 @@
  * The joint fit of a window of settled rows: the parametric form over all keys, then the distribution of prices by placement.
  * Pure: bytes in, bytes out.
  */
+import { pA, pB, pC, pQ, pT } from '../curve/form.ts'
+import { means } from '../curve/priors.ts'
 import { fitDensities, type Strengths } from './density.ts'
 import { Form } from './form.ts'
-import { readFitted, readJob, writeFitted } from './job.ts'
+import { readJob, writeFitted } from './job.ts'
 import { minimize } from './lbfgs.ts'
 import {
-  families,
   familyPriors,
   formPlaces,
+  isOfA,
   type Observations,
   observationsOf,
   type Rows,
@@ -21,73 +23,123 @@ import { chosenStrengths } from './strengths.ts'
 
 /** Number of later rows after which the weight of a row is halved. */
 const halfLife = 60_000
-/** Evaluations of a fit that starts from the last result, and of one that starts from zero. */
-const [warm, cold] = [16, 40]
-/** Evaluations of a fit to half of the rows. It starts from zero, because the last result was fitted to all rows. */
-const crossFit = 20
-/** The first prior variance of a family counts as much as so many values in its estimate. */
-const priorCount = 30
-/** Bounds of an estimated prior variance, as multiples of the first. */
-const [narrowest, widest] = [0.02, 20]
+/**
+ * Evaluations of a fit. It begins at the prior means. More evaluations explain its own rows better and others worse.
+ */
+const evaluations = 12
+/**
+ * The fit of a half of the rows begins at each of these shapes, because the likelihood has several maxima: a win rate of .3 may be
+ * a plateau of .35 that prices hardly change, or bids of which .9 could be won at higher prices. `above`: the plateau, from the win
+ * rate (0) to 1; `spread`: multiple of the prior variances of A. The first begins at the prior means.
+ */
+const shapes: readonly { above: number | null; spread: number }[] = [
+  { above: null, spread: 1 },
+  ...[0.04, 0.15, 0.4].flatMap((above) => [1, 4].map((spread) => ({ above, spread }))),
+]
+/** Initial changes of B and C where a shape has a plateau, and the highest share of the plateau that is won. */
+const [startB, startC, startShare] = [0.5, -1, 0.97]
+/** Another shape than the first must increase the log likelihood of the other half by more. */
+const leastGain = 3
+
+/** The places among the weights of the sums of all bids. */
+const allOf = (rows: Rows, sums: readonly number[]) =>
+  sums.map(
+    (sum) => rows.form[formPlaces.findIndex((place) => place.key === 0 && place.sum === sum)]!,
+  )
 
 export function refit(bytes: Uint8Array): Uint8Array {
-  const job = readJob(bytes)
-  const before = readFitted(job.before)
-  const rows = rowsOf(job, halfLife)
+  const rows = rowsOf(readJob(bytes), halfLife)
   const form = new Form(rows)
-  const priors = before?.priors.length === families ? before.priors : familyPriors
-  if (before !== null) {
-    const index = new Map(rows.slots.map((slot, at) => [slot, at]))
-    before.slots.forEach((slot, n) => {
-      const at = index.get(slot)
-      if (at !== undefined && at > 0) form.x[at] = before.means[n]!
-    })
-  }
   fitUsual(rows, form, familyPriors)
   const observed = observationsOf(rows)
-  const evaluations = before === null ? cold : warm
-  const { shared, strengths } = calibrated(rows, form, observed, priors)
-  form.fit(observed, priors, evaluations, shared)
+  const { shared, priors, strengths } = chosenShape(rows, form, observed)
+  for (const place of rows.form) form.x[place] = 0
+  for (const [place, value] of shared) form.x[place] = value
+  form.fit(observed, priors, evaluations, [...shared.keys()])
   const densities = fitDensities(rows, form, strengths)
   return writeFitted({
     slots: Uint32Array.from(rows.slots.slice(1)),
     means: Float32Array.from(form.x.subarray(1)),
-    variances: Float32Array.from(form.precision.subarray(1), (at) => 1 / at),
-    priors: estimatedPriors(rows, form),
+    variances: Float32Array.from(form.precision.subarray(1), (precision) => 1 / precision),
     ...densities,
   })
 }
 
+interface Shape {
+  /** The weights of all bids, by place. */
+  shared: ReadonlyMap<number, number>
+  /** Prior variances by family. */
+  priors: Float32Array
+  strengths: Strengths
+}
+
 /**
- * Estimates the shared sums B, Q and T from rows that the other weights were not fitted to. Fitted together with thousands of
- * weights they would be too steep, because each row helps its own weights to agree with it (Neyman and Scott 1948). Sets the
- * three weights, and returns their places. The same rows determine the strengths of the distributions of prices.
+ * Estimates the sums of all bids from rows that the other weights were not fitted to. Fitted together with thousands of weights
+ * they would be too steep, because each row helps its own weights to agree with it (Neyman and Scott 1948). The same rows
+ * determine the shape and the strengths of the distributions of prices.
  */
-function calibrated(
-  rows: Rows,
-  form: Form,
-  observed: Observations,
-  priors: Float32Array,
-): { shared: number[]; strengths: Strengths } {
-  const shared = [1, 3, 4].map(
-    (sum) => rows.form[formPlaces.findIndex((place) => place.key === 0 && place.sum === sum)]!,
-  )
-  if (rows.count === 0) return { shared: [], strengths: { formShares: new Map(), rows: new Map() } }
-  const start = form.x.slice()
+function chosenShape(rows: Rows, form: Form, observed: Observations): Shape {
+  const none: Shape = {
+    shared: new Map(),
+    priors: familyPriors,
+    strengths: { formShares: new Map(), rows: new Map() },
+  }
+  if (rows.count === 0) return none
+  const [a, b, c, q, t] = allOf(rows, [pA, pB, pC, pQ, pT]) as [
+    number,
+    number,
+    number,
+    number,
+    number,
+  ]
   const isOther = (row: number) => (row & 1) === 1
-  for (const at of rows.form) form.x[at] = 0
-  form.weight = rows.weight.map((each, row) => (isOther(row) ? 0 : each))
-  form.fit(observed, priors, crossFit)
+  const half = rows.weight.map((weight, row) => (isOther(row) ? 0 : weight))
+  const other = rows.weight.map((weight, row) => (isOther(row) ? weight : 0))
+  const rate = winRate(rows)
+  let best = { loss: Number.POSITIVE_INFINITY, x: form.x, ...none }
+  for (const { above, spread } of shapes) {
+    for (const place of rows.form) form.x[place] = 0
+    if (above !== null) {
+      const plateau = rate + (1 - rate) * above
+      form.x[q] = logit(plateau) - means[pQ]!
+      form.x[a] = logit(Math.min(startShare, rate / plateau)) - means[pA]!
+      form.x[b] = startB
+      form.x[c] = startC
+    }
+    const priors = familyPriors.map((prior, family) => prior * (isOfA[family] ? spread : 1))
+    form.weight = half
+    form.fit(observed, priors, evaluations, above === null ? [] : [q])
+    form.weight = other
+    const { loss, change } = form.calibrate(observed)
+    if (!(loss < best.loss - (above === null ? 0 : leastGain))) continue
+    const { x } = form
+    const shared = new Map([
+      [a, x[a]! + change.a],
+      [b, x[b]! + change.b],
+      [c, x[c]!],
+      [q, x[q]! + change.q],
+      [t, x[t]! + change.t],
+    ])
+    best = { loss, x: x.slice(), ...none, shared, priors }
+  }
+  form.x.set(best.x)
+  form.weight = half
+  const { shared, priors } = best
   const strengths = chosenStrengths(rows, form, (row) => !isOther(row))
-  form.weight = rows.weight.map((each, row) => (isOther(row) ? each : 0))
-  const change = form.calibrate(observed)
-  const found = shared.map((at, n) => form.x[at]! + change[n]!)
   form.weight = rows.weight
-  form.x.set(start)
-  shared.forEach((at, n) => {
-    form.x[at] = found[n]!
-  })
-  return { shared, strengths }
+  return { shared, priors, strengths }
+}
+
+const logit = (share: number) => Math.log(share / (1 - share))
+
+/** Bounded away from 0 and 1. */
+function winRate({ weight, won, count }: Rows): number {
+  let [wins, bids] = [0.5, 1]
+  for (let row = 0; row < count; row++) {
+    wins += weight[row]! * won[row]!
+    bids += weight[row]!
+  }
+  return wins / bids
 }
 
 /** Fits the usual value of ln in by ridge regression over the keys, and sets the residuals. */
@@ -133,19 +185,4 @@ function fitUsual(rows: Rows, form: Form, priors: Float32Array): void {
   for (let n = 0; n < x.length; n++) if (touched[n]! > 0) precision[n] = 1 / prior[n]! + touched[n]!
   x[0] = 0
   for (let row = 0; row < rows.count; row++) residual[row] = left(x, row)
-}
-
-/** Prior variances by family, estimated from the weights (empirical Bayes). */
-function estimatedPriors(rows: Rows, form: Form): Float32Array {
-  const counts = new Float64Array(families)
-  const squares = new Float64Array(families)
-  for (let n = 1; n < rows.slots.length; n++) {
-    const family = rows.family[n]!
-    counts[family]!++
-    squares[family]! += form.x[n]! ** 2 + 1 / form.precision[n]!
-  }
-  return Float32Array.from(familyPriors, (prior, family) => {
-    const found = (squares[family]! + priorCount * prior) / (counts[family]! + priorCount)
-    return Math.max(narrowest * prior, Math.min(widest * prior, found))
-  })
 }

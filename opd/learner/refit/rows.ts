@@ -17,7 +17,8 @@ const places = blocks.flatMap(({ sums }, key) =>
 )
 export const formPlaces = places.filter(({ sum }) => sum < parameterCount)
 export const usualPlaces = places.filter(({ sum }) => sum === usualSum)
-export const families = sumOf.length
+/** By family, whether its weights are parts of A. */
+export const isOfA: readonly boolean[] = Array.from(sumOf, (sum) => parameterNames[sum] === 'A')
 /** Prior variances of a fit by family: the whole ones, of which steps use a share. */
 export const familyPriors = Float32Array.from(priorOf, (prior, family) => {
   const name = parameterNames[sumOf[family]!]

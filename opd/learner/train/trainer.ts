@@ -125,10 +125,10 @@ export class Trainer {
     const { seen } = this
     if (!(clearedPrice >= 0) || !this.training.read(features)) return
     const age = now - seen.at
-    const count = () => this.suppliers.of(seen.supplier).won(seen, clearedPrice, now)
+    const supplier = this.suppliers.of(seen.supplier)
     if (this.lostExposures.has(seen.at, () => this.delays.age(shareOf(seen.ticket)), now)) {
       // The exposure was lost before it trained the curve, so the win does not train it either.
-      if (this.lostExposures.isCounted(seen.at)) count()
+      if (this.lostExposures.isCounted(seen.at)) supplier.won(seen, clearedPrice, now, false)
       return
     }
     const weight = this.pending.take(seen.ticket, features)
@@ -138,7 +138,7 @@ export class Trainer {
     this.log.add(part, 0, age, features)
     const known = knownLeast(least, seen.sent)
     this.won(features, part, age, true, known)
-    count()
+    supplier.won(seen, clearedPrice, now)
     if (known > 0) this.suppliers.of(seen.supplier).learnLeast(seen, known)
   }
 
@@ -160,6 +160,7 @@ export class Trainer {
   /** Trains with an exposure of this node, which is read and loaded, as lost, and reports it. */
   private lost(features: Uint8Array, weight: number, age: number): void {
     this.log.add('lost', weight, age, features)
+    this.suppliers.of(this.seen.supplier).resolved(this.seen, weight)
     this.training.lost(features, weight)
   }
 
@@ -200,8 +201,8 @@ export class Trainer {
     this.received.beforeUse()
     const { seen, training } = this
     if (!training.read(features)) return
-    this.suppliers.of(seen.supplier).withdrawn(seen)
     if (this.pending.take(seen.ticket, features) > 0) return
+    this.suppliers.of(seen.supplier).withdrawn(seen)
     training.load(features)
     this.log.add('undone', 1, now - seen.at, features)
     training.undo(features)
@@ -261,8 +262,8 @@ export class Trainer {
     this.schedule.fitted(this.rows.settled, this.now)
   }
 
-  refitJob(now: number, before: Uint8Array): Uint8Array | null {
-    return this.schedule.job(this.rows, now, this.delays.shares, before)
+  refitJob(now: number): Uint8Array | null {
+    return this.schedule.job(this.rows, now, this.delays.shares)
   }
 
   /** Settles an exposure that is due: it trains as lost. Returns 0, or the time at which it is examined again. */
@@ -302,8 +303,10 @@ export class Trainer {
     this.schedule.fitted(refitted[0]!, refitted[1]!)
     this.delays.restore(delays)
     this.received.add(received)
-    if (!carries) this.lostExposures.lose(now)
-    else if (pending.length > 0) this.pending.restore(pending)
+    if (!carries) {
+      this.lostExposures.lose(now)
+      this.suppliers.tried.forgetPending()
+    } else if (pending.length > 0) this.pending.restore(pending)
     else for (const { bytes, weight } of exposures) this.keep(bytes, weight)
   }
 

@@ -39,6 +39,8 @@ export async function screens(t: Test, world: ConsoleInBrowser) {
     const seats = page.getByRole('table', { name: 'Seats' })
     await seats.getByRole('row').nth(2).waitFor()
     t.match(await seats.textContent(), /seat-\w+.*USD/s, 'each buyer with its margin')
+    const sources = page.getByRole('table', { name: 'Sources' })
+    await sources.getByRole('button', { name: 'Bid responses' }).waitFor()
     await press(page, 'Save CSV by publisher')
     const file = await download
     t.match(file.suggestedFilename(), /^bidweir-margin-\d{4}-\d\d-\d\d-to-\d{4}-\d\d-\d\d\.csv$/)

@@ -20,7 +20,14 @@ function settled(policy: Policy, mode: 'revenue' | 'margin', decisions: number) 
     // argmax (reward - f) f^3
     const f = Math.max(0.05, Math.min(1, 0.75 * reward))
     const [winIn, winOut, out] = [0.5, 0.5 * f ** 3, inBa * f]
-    controller.decided(policy, mode, { inBa, out, winIn, winOut }, evidence, known, false)
+    controller.decided(
+      policy,
+      mode,
+      { inBa, out, winIn, winOut, explored: false },
+      evidence,
+      known,
+      false,
+    )
     if (random() < winOut) evidence.won('lowered', inBa, out, 1)
     evidence.exposed('lowered', { inBa, sent: out, winIn, winOut, weight: 1 })
     if (n < decisions / 2) continue
@@ -53,7 +60,7 @@ t.test('one bid of a price beyond all others moves no multiplier out of reach', 
   const policy: Policy = { targetMargin: 0.15 }
   const { controller } = settled(policy, 'margin', 5000)
   const before = controller.lambda(policy, 'margin')
-  const dear = { inBa: 1e8, out: 1e8, winIn: 0.5, winOut: 0.5 }
+  const dear = { inBa: 1e8, out: 1e8, winIn: 0.5, winOut: 0.5, explored: false }
   controller.decided(policy, 'margin', dear, new Evidence(), known, false)
   const after = controller.lambda(policy, 'margin')
   t.ok(after < 2 * before && after > before / 4, `${before} CPM, then ${after}`)
@@ -91,7 +98,8 @@ t.test(
     const ask = (
       bid: { inBa: number; out: number; winIn: number; winOut: number },
       shallow: boolean,
-    ) => controller.decided(policy, 'revenue', { ...bid }, evidence, known, shallow)
+    ) =>
+      controller.decided(policy, 'revenue', { ...bid, explored: false }, evidence, known, shallow)
     for (let n = 0; n < 5000; n++) ask({ inBa: 1, out: 1, winIn: 0.5, winOut: 0.5 }, true)
     t.equal(controller.spend, new Multipliers().spend)
     for (let n = 0; n < 5000; n++) ask({ inBa: 1, out: 0.5, winIn: 0.5, winOut: 0.1 }, true)
@@ -100,7 +108,7 @@ t.test(
     controller.decided(
       policy,
       'revenue',
-      { inBa: 1, out: 0.9, winIn: 0.5, winOut: 0.4 },
+      { inBa: 1, out: 0.9, winIn: 0.5, winOut: 0.4, explored: false },
       evidence,
       { wins: notFinite, spend: notFinite, trust: 1 },
       false,
@@ -121,7 +129,7 @@ function aimed({ trueLoss = 1, mean = 1, deviation = 0, trust = 1 }) {
     const inBa = Math.exp(random() * 2 - 1)
     const reward = controller.theta(policy, 'revenue') + controller.lambda(policy, 'revenue') / inBa
     const f = Math.max(0.05, Math.min(1, 0.75 * reward))
-    const bid = { inBa, out: inBa * f, winIn: 0.5, winOut: 0.5 * f ** 3 }
+    const bid = { inBa, out: inBa * f, winIn: 0.5, winOut: 0.5 * f ** 3, explored: false }
     controller.decided(
       policy,
       'revenue',
@@ -154,3 +162,64 @@ t.test('without wins at lower prices nothing may be lost', (t) => {
   t.ok(aimed({ trust: 0 }) > 0.999)
   t.end()
 })
+
+/** One decision of a model that is right, at the multipliers of the controller. */
+function decideOnce(controller: Multipliers, random: () => number, trust: number) {
+  const policy = { minWinRate: 0.97 }
+  const inBa = Math.exp(random() * 2 - 1)
+  const reward = controller.theta(policy, 'revenue') + controller.lambda(policy, 'revenue') / inBa
+  const f = Math.max(0.05, Math.min(1, 0.75 * reward))
+  const bid = { inBa, out: inBa * f, winIn: 0.5, winOut: 0.5 * f ** 3, explored: false }
+  controller.decided(policy, 'revenue', bid, new Evidence(), { ...known, trust }, false)
+  return f
+}
+
+t.test('multipliers that rose while nothing was known fall within two thousand bids', (t) => {
+  const controller = new Multipliers()
+  const random = source(3)
+  controller.startFrom({ spend: 50, wins: 50, margin: 1 })
+  for (let n = 0; n < 2000; n++) decideOnce(controller, random, 0.3)
+  let lowered = 0
+  for (let n = 0; n < 500; n++) if (decideOnce(controller, random, 0.3) < 0.999) lowered++
+  t.ok(lowered > 50, `${lowered} of 500 bids lowered`)
+  t.end()
+})
+
+t.test('the loss of random prices counts against the floor but moves no multiplier', (t) => {
+  const controller = new Multipliers()
+  const policy = { minWinRate: 0.97 }
+  const explored = { inBa: 1, out: 0.5, winIn: 0.5, winOut: 0.1, explored: true }
+  for (let n = 0; n < 500; n++)
+    controller.decided(policy, 'revenue', explored, new Evidence(), known, false)
+  t.equal(controller.spend, new Multipliers().spend)
+  const lowered = { inBa: 1, out: 0.98, winIn: 0.5, winOut: 0.495, explored: false }
+  controller.decided(policy, 'revenue', lowered, new Evidence(), known, false)
+  t.ok(controller.spend > new Multipliers().spend, 'what was lost is paid back')
+  t.end()
+})
+
+t.test(
+  'bids of a time without a fit, when ten times the wins were expected, count like others',
+  (t) => {
+    const controller = new Multipliers()
+    const policy = { minWinRate: 0.97 }
+    const decide = (winIn: number, loss: number) =>
+      controller.decided(
+        policy,
+        'revenue',
+        { inBa: 1, out: 0.9, winIn, winOut: winIn * (1 - loss), explored: false },
+        new Evidence(),
+        known,
+        false,
+      )
+    for (let n = 0; n < 1000; n++) decide(0.3, 0.05)
+    for (let n = 0; n < 6000; n++) decide(0.03, 0)
+    const before = controller.spend
+    for (let n = 0; n < 100; n++) decide(0.03, 0.01)
+    t.ok(
+      controller.spend < before,
+      '1,000 bids that lost 5 % are made up for by 6,000 that lost none',
+    )
+    t.end()
+  },
+)

@@ -177,7 +177,7 @@ t.test('exploration decays with bids of any node', (t) => {
   } as const
   here.exposed(outcome, 1000)
   const before = here.exploration(0.005)
-  for (let n = 0; n < 20_000; n++) there.exposed(outcome, 1000)
+  for (let n = 0; n < 20_000; n++) there.resolved(outcome, 1)
   here.merge(there.evidence.fresh, start, 1000)
   t.ok(here.exploration(0.005) < before / 5)
   t.end()

@@ -22,14 +22,17 @@ t.test('what was measured is not forgotten by a restart', (t) => {
     seat: 3,
     at: start,
   }
-  for (let n = 0; n < 20_000; n++) before.of(1).exposed(outcome, 20_000)
+  for (let n = 0; n < 20_000; n++) {
+    before.of(1).exposed(outcome, 20_000)
+    before.of(1).resolved(outcome, 1)
+  }
   const saved = { suppliers: before.saved().map((each) => each()), ...before.rest() }
   const after = new SupplierStates()
   after.restore(JSON.parse(JSON.stringify(saved)))
   t.same(after.saved()[0]!(), saved.suppliers[0])
   t.same(after.rest(), before.rest())
   const bids = before.of(1).evidence.total('optimised', 'bids')
-  for (let n = 0; n < 100; n++) after.of(1).exposed(outcome, 20_000)
+  for (let n = 0; n < 100; n++) after.of(1).resolved(outcome, 1)
   t.ok(after.of(1).evidence.total('optimised', 'bids') > 0.9 * bids)
   t.end()
 })
@@ -63,8 +66,10 @@ function cluster(nodes: number, to: (node: number) => number) {
       out: 0.9,
       winIn: 0.5,
       winOut: 0.48,
+      explored: false,
     })
     state.exposed(outcome, 20_000)
+    state.resolved(outcome, 1)
     if (random() < (held ? 0.5 : 0.46)) due.push([now + 6000, to(node), outcome])
     while (due.length > 0 && due[0]![0] <= now) {
       const [, at, won] = due.shift()!
@@ -139,11 +144,15 @@ t.test('bids are held, unless notices say the lowest winning price', (t) => {
         ...{ winIn: 0.5, winOut: 0.48, weight: 0.04, publisher: 2, seat: 3, at: start },
       }
       state.exposed(outcome, 20_000)
+      state.resolved(outcome, 1)
       if (random() < 0.48) {
         state.won(outcome, 0.9, start)
         if (says !== 'nothing') state.learnLeast(outcome, 0.8)
       } else if (says === 'all') state.learnLeast(outcome, 2)
-      state.decided(policy, 'revenue', { inBa: 1, out: 0.9, winIn: 0.5, winOut: 0.48 })
+      state.decided(policy, 'revenue', {
+        ...{ inBa: 1, out: 0.9, winIn: 0.5, winOut: 0.48 },
+        explored: false,
+      })
     }
     controls.advance(start, 20_000)
     return state.heldShare

@@ -119,14 +119,22 @@ function Csv({ range, more }) {
 }
 
 const most = 50
+/** @typedef {{ by: string, title: string, none: string, names?: Readonly<Record<string, string>> }} Dimension */
+/** @type {readonly Dimension[]} */
 const dimensions = [
   { by: 'publisher', title: 'Publishers', none: 'none' },
   { by: 'domain', title: 'Domains', none: 'none' },
   { by: 'seat', title: 'Seats', none: 'not named' },
+  {
+    by: 'via',
+    title: 'Sources',
+    none: 'not known',
+    names: { proxy: 'Bid responses', standalone: 'Standalone calls', agent: 'Agent calls' },
+  },
 ]
 
-/** @param {{ ssp: string, range: Range, names: Names, of: typeof dimensions[number] }} props */
-function Top({ ssp, range, names, of: { by, title, none } }) {
+/** @param {{ ssp: string, range: Range, names: Names, of: Dimension }} props */
+function Top({ ssp, range, names, of: { by, title, none, names: words = {} } }) {
   const { [by]: chosen, ...others } = names
   const more = { ssp, by, ...others }
   const rows = useReport(range, { ...more, top: String(most) })
@@ -134,7 +142,7 @@ function Top({ ssp, range, names, of: { by, title, none } }) {
     key === ''
       ? none
       : html`<button type="button" class="link" aria-pressed=${chosen === key}
-          onClick=${() => setQuery({ [by]: chosen === key ? '' : key })}><${Name} name=${key} /></button>`,
+          onClick=${() => setQuery({ [by]: chosen === key ? '' : key })}><${Name} name=${words[key] ?? key} /></button>`,
   )
   return html`<section><div class="row"><h2>${title}</h2><${Csv} range=${range} more=${more} /></div>
     ${loaded(
