@@ -85,7 +85,7 @@ export class Router {
 
   private refuseHttp2({ stream, inbound }: Http2Request, code: ProblemCode): void {
     const { head, body } = problem(code)
-    if (inbound.reply.open) inbound.reply.whole(head, body.length, body)
+    if (inbound.reply.open) inbound.reply.sendWhole(head, body.length, body)
     stream.resume()
   }
 

@@ -282,7 +282,7 @@ export class Supplier {
     if (!this.allotment.active || this.allSeatsInactive) return 'inactive'
     if (overloaded || this.inFlight >= this.maxInFlight) return 'overload'
     if (this.gate.refuses(now + this.route.timeout, now)) return 'overload'
-    return this.bucket === null || this.bucket.take(now) ? null : 'qps'
+    return this.bucket === null || this.bucket.takeToken(now) ? null : 'qps'
   }
 
   /** Returns the token of an admitted request that is refused for overload before it was sent. */

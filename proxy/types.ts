@@ -57,7 +57,7 @@ export interface Reply {
   /** The caller is connected, and its response has not started. */
   readonly open: boolean
   /** Sends a whole response; `body` null: one without a body. `length`: its Content-Length, or null. */
-  whole(head: OutgoingResponse, length: number | null, body: Body | null): void
+  sendWhole(head: OutgoingResponse, length: number | null, body: Body | null): void
   /** Starts a response whose body is streamed; `length` null: its length is not known. */
   start(head: OutgoingResponse, length: number | null): void
   /** False: wait for `drained`. */

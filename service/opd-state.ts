@@ -34,7 +34,7 @@ export function* dayCaps(
   for (const supplier of suppliers) {
     const opd = engine.integration(supplier)?.opd
     if (opd == null || opd === 'invalid' || opd.caps.perDay === null) continue
-    const amount = engine.reductions.of(supplier, at)
+    const amount = engine.reductions.amountOf(supplier, at)
     yield { day: dayOf(at), supplier, amount, cap: opd.caps.perDay }
   }
 }

@@ -34,14 +34,14 @@ class Pages {
   private readonly chunks: Buffer[] = []
   private text = ''
 
-  add(text: string): void {
+  addText(text: string): void {
     this.text += text
     if (this.text.length < chunkLength) return
     this.chunks.push(Buffer.from(this.text))
     this.text = ''
   }
 
-  whole(): Buffer {
+  wholeText(): Buffer {
     return Buffer.concat([...this.chunks, Buffer.from(this.text)])
   }
 }
@@ -52,17 +52,17 @@ async function render(metrics: readonly RegisteredMetric[], slices: Slices): Pro
     const { name, help, type } = metric
     await slices.next()
     const samples = metric.samples?.() ?? (await metric.get()).values ?? []
-    pages.add(`# HELP ${name} ${helpText(help)}\n# TYPE ${name} ${type}\n`)
+    pages.addText(`# HELP ${name} ${helpText(help)}\n# TYPE ${name} ${type}\n`)
     let until = samplesPerCheck
     for (const sample of samples) {
-      if (sample !== null) pages.add(line(name, sample))
+      if (sample !== null) pages.addText(line(name, sample))
       if (--until > 0) continue
       until = samplesPerCheck
       await slices.next()
     }
-    pages.add('\n')
+    pages.addText('\n')
   }
-  return pages.whole()
+  return pages.wholeText()
 }
 
 /** One scrape at a time. Requests that arrive meanwhile share the next one. `prepare` is called before each. */

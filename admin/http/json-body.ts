@@ -5,6 +5,7 @@
 import { isUtf8 } from 'node:buffer'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type * as z from 'zod'
+import { createSlices, drained, inSlices } from '../../opd/base/slices.ts'
 import { malformed, type ProblemFault } from './problem.ts'
 
 /** Limits of depth, names of an object and entries of an array; valid bodies stay far below. */
@@ -50,16 +51,34 @@ const pointerOf = (stack: readonly Level[]) =>
     .map(({ keys, part, index }) => `/${escapePart(keys === null ? String(index) : part)}`)
     .join('')
 
+interface Scanned {
+  repeated: ProblemFault[]
+  /** Begin and end of each object of the list: the body is a list, or an object with one. */
+  objects: [from: number, to: number][]
+}
+
+/** Characters between two yields: a tenth of a millisecond. */
+const scanStep = 16 * 1024
+
 /**
  * Scans the text before it is parsed, which may not be JSON at all. Throws at the first exceeded limit: parsing such a
  * body would block the event loop for a second.
  */
-function repeatedKeys(text: string, entries: number): ProblemFault[] {
+function* scanned(text: string, entries: number): Generator<void, Scanned> {
   const repeated: ProblemFault[] = []
+  const objects: [number, number][] = []
   const stack: Level[] = []
   let lastString = ''
+  let nextYield = 0
   const excess = (detail: string) => fault(pointerOf(stack), detail)
+  const isInList = () =>
+    stack.at(-1)?.keys === null &&
+    (stack.length === 1 || (stack.length === 2 && stack[0]!.keys !== null))
   for (let at = 0; at < text.length && repeated.length < maxFaults; at++) {
+    if (at > nextYield) {
+      nextYield = at + scanStep
+      yield
+    }
     const top = stack.at(-1)
     const char = text[at]
     if (char === '"') {
@@ -68,9 +87,12 @@ function repeatedKeys(text: string, entries: number): ProblemFault[] {
       at = end - 1
     } else if (char === '{' || char === '[') {
       if (stack.length === limits.levels) throw excess(`nested deeper than ${limits.levels} levels`)
+      if (char === '{' && isInList()) objects.push([at, -1])
       stack.push({ keys: char === '{' ? new Set() : null, part: '', index: 0 })
-    } else if (char === '}' || char === ']') stack.pop()
-    else if (char === ',' && top?.keys === null) {
+    } else if (char === '}' || char === ']') {
+      stack.pop()
+      if (char === '}' && objects.length > 0 && isInList()) objects.at(-1)![1] = at + 1
+    } else if (char === ',' && top?.keys === null) {
       if (++top.index === entries) throw excess(`more than ${entries} entries`)
     } else if (char === ':' && top?.keys != null) {
       top.part = unescapedKey(lastString)
@@ -80,7 +102,7 @@ function repeatedKeys(text: string, entries: number): ProblemFault[] {
         throw excess(`more than ${limits.names} names`)
     }
   }
-  return repeated
+  return { repeated, objects }
 }
 
 /** Handlers get the bytes of a body: its repeated keys, its encoding and the text of its numbers matter. */
@@ -98,15 +120,49 @@ export function takeJsonAsBytes(
 function parseJson(body: Buffer, entries: number = limits.entries): unknown {
   if (!isUtf8(body)) throw fault('', 'the body is not UTF-8')
   const text = body.toString()
-  const repeated = repeatedKeys(text, entries)
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch (error) {
-    throw fault('', `the body is not JSON: ${(error as Error).message}`)
-  }
+  const { repeated } = drained(scanned(text, entries))
+  const value = parsed(text)
   if (repeated.length > 0) throw malformed(repeated)
   return value
+}
+
+function parsed(text: string, pointer = ''): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    throw fault(pointer, `the body is not JSON: ${(error as Error).message}`)
+  }
+}
+
+/**
+ * Strict JSON of a list that may be long, or of an object with one, in time slices: each object of the list is parsed by
+ * itself, then the rest of the text, where they are empty.
+ */
+export async function longListOf({ body }: FastifyRequest, entries: number): Promise<unknown> {
+  const bytes = Buffer.isBuffer(body) ? body : Buffer.from('')
+  if (!isUtf8(bytes)) throw fault('', 'the body is not UTF-8')
+  const text = bytes.toString()
+  const { repeated, objects } = await inSlices(scanned(text, entries))
+  if (repeated.length > 0) throw malformed(repeated)
+  const slices = createSlices()
+  const values: unknown[] = []
+  let rest = ''
+  let restFrom = 0
+  for (const [index, [from, to]] of objects.entries()) {
+    if (to < 0) continue
+    values.push(parsed(text.slice(from, to), `/${index}`))
+    rest += `${text.slice(restFrom, from)}{}`
+    restFrom = to
+    await slices.next()
+  }
+  const root = parsed(rest + text.slice(restFrom))
+  const lists = Array.isArray(root) ? [root] : Object.values(root ?? {}).filter(Array.isArray)
+  const next = values.values()
+  for (const list of lists)
+    for (const [index, entry] of list.entries())
+      if (entry !== null && typeof entry === 'object' && !Array.isArray(entry))
+        list[index] = next.next().value
+  return root
 }
 
 /** Strict JSON without a schema. `entries`: the longest list. */

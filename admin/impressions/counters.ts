@@ -91,8 +91,8 @@ export class ImpressionCounters {
 
   /** Counts one impression of its publisher and domain. */
   countImpression({ supplier, mode, publisher, domain }: DecisionRecord): void {
-    this.publishers.add(supplier, mode, publisher)
-    this.domains.add(supplier, mode, domain)
+    this.publishers.countName(supplier, mode, publisher)
+    this.domains.countName(supplier, mode, domain)
   }
 
   /** Counts an attributed win; `rate` null: its currency cannot be converted, so its money is not summed. */

@@ -331,7 +331,7 @@ export class Notices {
     const { supplier, mode } = labels
     const outcome = JSON.stringify({ status: 'rejected', supplier, mode } satisfies NoticeOutcome)
     // unauthenticated notices write rows at a limited rate; beyond it they are only counted
-    if (code !== 'context_required' || this.anonymousRefusals.take(at))
+    if (code !== 'context_required' || this.anonymousRefusals.takeToken(at))
       await ledger.record(rejectedRow(notice, record, code, at), undefined, outcome)
     else counters.refusedUnkept++
     this.count(notice, 'rejected', labels)

@@ -50,7 +50,7 @@ class Table {
     return this.named.size
   }
 
-  add(name: string): void {
+  countName(name: string): void {
     this.recent++
     if (name === others) return void this.other++
     let row = this.named.get(name)
@@ -115,11 +115,11 @@ export class TopNames {
     this.most = most
   }
 
-  add(ssp: string, mode: string, name: string): void {
+  countName(ssp: string, mode: string, name: string): void {
     if (this.most() === 0) return
     const modes = getOrAdd(this.tables, ssp, () => new Map<string, Table>())
     const table = getOrAdd(modes, mode, () => new Table(this.most()))
-    table.add(name === '' ? noName : shownName(name))
+    table.countName(name === '' ? noName : shownName(name))
   }
 
   /**

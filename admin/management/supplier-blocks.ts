@@ -5,7 +5,7 @@
 import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import * as z from 'zod'
 import { type Authenticate, addRoute, type Content, queryOf, type Route } from '../http/call.ts'
-import { jsonOf, takeJsonAsBytes } from '../http/json-body.ts'
+import { jsonOf, longListOf, takeJsonAsBytes } from '../http/json-body.ts'
 import { malformed, Problem } from '../http/problem.ts'
 import { canSee } from '../http/roles.ts'
 import type { Store } from '../store/index.ts'
@@ -302,7 +302,7 @@ function supplierBlockRoutes(deps: BlockDeps): Route[] {
   }
 
   async function applyList(request: FastifyRequest, reply: FastifyReply) {
-    const list = listOf(jsonOf(request, maxSuppliers))
+    const list = listOf(await longListOf(request, maxSuppliers))
     await listFaults(deps, list)
     const wanted = request.headers['if-match']
     const plan = async (current: ReadonlyMap<string, StoredBlock>) => {

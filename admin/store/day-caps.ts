@@ -49,7 +49,7 @@ export class DayCaps {
     this.changes++
     for (const win of wins) {
       const amount = this.pending.get(win)
-      if (amount !== undefined) this.deps.reductions.store(amount)
+      if (amount !== undefined) this.deps.reductions.countStored(amount)
       this.pending.delete(win)
     }
   }
@@ -66,7 +66,7 @@ export class DayCaps {
       const amounts = new Map<string, number>()
       for (const row of rows)
         amounts.set(row.supplier, (amounts.get(row.supplier) ?? 0) + this.amountOf(row))
-      for (const [supplier, amount] of amounts) reductions.load({ day, supplier, amount })
+      for (const [supplier, amount] of amounts) reductions.loadStored({ day, supplier, amount })
       return
     }
   })

@@ -127,7 +127,7 @@ export class Outcomes {
   /** The commit was answered: its callers apply the outcomes in this turn of the event loop. */
   committed(batch: string, outcomes: readonly Outcome[]): void {
     this.inFlight.delete(batch)
-    if (outcomes.length > 0) this.add(batch, outcomes, false)
+    if (outcomes.length > 0) this.addBatch(batch, outcomes, false)
   }
 
   /** Nothing was committed. */
@@ -223,7 +223,7 @@ export class Outcomes {
     this.closed = true
   }
 
-  private add(batch: string, outcomes: readonly Outcome[], marked: boolean): void {
+  private addBatch(batch: string, outcomes: readonly Outcome[], marked: boolean): void {
     const streams = this.consumer?.stream != null
     const wins = marked ? [] : outcomes.flatMap(winOf)
     this.batches.set(batch, { waiting: streams ? outcomes : [], marked, wins })
@@ -363,7 +363,7 @@ export class Outcomes {
       if (!applied) {
         for (const outcome of outcomes) this.apply(consumer, outcome)
       }
-      this.add(batch, outcomes, applied)
+      this.addBatch(batch, outcomes, applied)
     }
     const isComplete = rows.length < entriesAtOnce
     this.spilled = !(streams && isComplete)

@@ -157,7 +157,7 @@ function countEverything({ proxy, engine }: Components): void {
     () => ({ inactiveSeats: new Set(), allotment: { clientQps: 1, active: true } }),
     1,
   )
-  const supplier = engine.stats.of('acme')
+  const supplier = engine.stats.supplierStats('acme')
   supplier.countUnmodified('no_macro')
   const stats = supplier.modes.revenue
   stats.learnerErrors = 1
@@ -166,9 +166,9 @@ function countEverything({ proxy, engine }: Components): void {
   stats.setControl('silence', 1)
   for (const arm of ['holdout', 'treated'] as const)
     for (let count = 0; count < 200; count++) {
-      stats.priced(arm, 2, 1)
-      stats.won(arm)
-      stats.paid(arm, 1, 1)
+      stats.countPriced(arm, 2, 1)
+      stats.countWin(arm)
+      stats.countMoney(arm, 1, 1)
     }
 }
 

@@ -54,14 +54,14 @@ export class FoldedSum<T extends object> {
         const [of, labels] = row
         const value = this.value(of)
         if (own.has(of)) yield { value, labels, ...name }
-        else this.add(labels, value - (this.seen.get(of) ?? 0))
+        else this.addToRest(labels, value - (this.seen.get(of) ?? 0))
         this.seen.set(of, value)
       }
     }
     for (const shared of this.rest.values()) yield { ...shared, ...name }
   }
 
-  private add(labels: Labels, value: number): void {
+  private addToRest(labels: Labels, value: number): void {
     const mode = String(labels['mode'])
     const before = this.rest.get(mode)
     if (before === undefined) this.rest.set(mode, { value, labels: { ...labels, ssp: others } })

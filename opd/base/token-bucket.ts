@@ -12,7 +12,7 @@ export class TokenBucket {
     this.last = now
   }
 
-  take(now: number): boolean {
+  takeToken(now: number): boolean {
     const elapsed = Math.max(0, now - this.last)
     this.tokens = Math.min(this.depth, this.tokens + elapsed * this.perMs)
     this.last = now

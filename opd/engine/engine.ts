@@ -101,7 +101,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
 
   function bind(integration: Integration): void {
     const { id, opd } = integration
-    const of = stats.of(id)
+    const of = stats.supplierStats(id)
     const isOn = opd !== null && opd !== 'invalid' && opd.enabled !== false
     const mode = isOn ? of.modes[opd.mode] : null
     if (mode !== null) mode.configured = true

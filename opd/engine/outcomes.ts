@@ -33,9 +33,9 @@ export function createOutcomes(deps: OutcomeDeps): Outcomes {
     const { arm, mode, supplier } = record
     const perBase = rate(record.currency)
     if (perBase === null || !armRules[arm].money) return
-    const counters = stats.of(supplier).modes[mode]
-    if (won) counters.won(arm)
-    if (money !== null) counters.paid(arm, money.cleared / perBase, money.margin / perBase)
+    const counters = stats.supplierStats(supplier).modes[mode]
+    if (won) counters.countWin(arm)
+    if (money !== null) counters.countMoney(arm, money.cleared / perBase, money.margin / perBase)
   }
 
   /** Trains only if the model was exposed to the bid: the record then has features. */

@@ -29,13 +29,13 @@ export class DayReductions {
     if (sums.day === day) sums.fresh += amount
   }
 
-  of(supplier: string, at: number): number {
+  amountOf(supplier: string, at: number): number {
     const sums = this.suppliers.get(supplier)
     return sums === undefined || sums.day !== dayOf(at) ? 0 : sums.stored + sums.fresh
   }
 
   /** A counted amount is stored now. */
-  store({ day, supplier, amount }: DayAmount): void {
+  countStored({ day, supplier, amount }: DayAmount): void {
     const sums = this.suppliers.get(supplier)
     if (sums?.day !== day) return
     sums.fresh -= amount
@@ -43,7 +43,7 @@ export class DayReductions {
   }
 
   /** A stored sum, of all nodes. */
-  load({ day, supplier, amount }: DayAmount): void {
+  loadStored({ day, supplier, amount }: DayAmount): void {
     const sums = this.sums(supplier, day)
     if (sums.day === day) sums.stored = amount
   }

@@ -40,7 +40,7 @@ interface PricingDeps {
   seed: number
   auctionSalt: string
   onHold: (supplier: string) => boolean
-  reductions: Pick<DayReductions, 'of'>
+  reductions: Pick<DayReductions, 'amountOf'>
   fault: ReportFault
 }
 
@@ -104,7 +104,8 @@ export class Pricing {
     if (this.opd.enabled === 'shadow') return 'shadow'
     if (this.opd.share < 1 && unitHash(bid.auction, this.deps.seed) >= this.opd.share)
       return 'outside'
-    if (perDay !== null && this.deps.reductions.of(this.supplier, at) >= perDay) return 'capped'
+    if (perDay !== null && this.deps.reductions.amountOf(this.supplier, at) >= perDay)
+      return 'capped'
     if (money.belowFloor) return 'below_floor'
     return money.atFloor ? 'floor' : null
   }
@@ -211,7 +212,7 @@ export class Pricing {
       decision: null,
       learner: null,
     }
-    this.terms.load(bid, this.deps.auctionSalt)
+    this.terms.loadBid(bid, this.deps.auctionSalt)
     const rate = bid.rate ?? 1
     const asks = armRules[choice.arm].asks && !money.atFloor
     if (asks) this.askLearner(bid, rate, money.in, at, choice)
@@ -256,6 +257,6 @@ export class Pricing {
   private count(bid: EligibleBid, arm: Arm, inBa: number, out: number): void {
     if (bid.fixed !== undefined) this.stats.countUnmodified(bid.fixed)
     const counts = bid.rate !== null && armRules[arm].money
-    this.stats.priced(arm, counts ? inBa / bid.rate! : 0, counts ? out / bid.rate! : 0)
+    this.stats.countPriced(arm, counts ? inBa / bid.rate! : 0, counts ? out / bid.rate! : 0)
   }
 }

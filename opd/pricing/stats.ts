@@ -70,7 +70,7 @@ export class ModeStats {
   }
 
   /** One priced bid. Money is in the base currency, 0 without a rate. */
-  priced(arm: Arm, inBase: number, outBase: number): void {
+  countPriced(arm: Arm, inBase: number, outBase: number): void {
     const sums = this.arms[armAt[arm]]!
     sums.bids++
     sums.in += summable(inBase)
@@ -83,12 +83,12 @@ export class ModeStats {
     this.factors.sum += factor
   }
 
-  won(arm: Arm): void {
+  countWin(arm: Arm): void {
     this.arms[armAt[arm]]!.wins++
   }
 
   /** The money of one win. With `notices: both` it arrives with the billing event. */
-  paid(arm: Arm, cleared: number, margin: number): void {
+  countMoney(arm: Arm, cleared: number, margin: number): void {
     const sums = this.arms[armAt[arm]]!
     sums.cleared += summable(cleared)
     sums.margin += summable(margin)
@@ -123,7 +123,7 @@ export class EngineStats {
   readonly faults = noFaults()
 
   /** Counters of one supplier. They are kept when the configuration no longer has the supplier. */
-  of(supplier: string): SupplierStats {
+  supplierStats(supplier: string): SupplierStats {
     return getOrAdd(this.suppliers, supplier, () => new SupplierStats())
   }
 }

@@ -43,7 +43,7 @@ export class SharedTerms {
     this.facts = factsOf(supplier, mode, {})
   }
 
-  load({ features, auction }: EligibleBid, salt: string): void {
+  loadBid({ features, auction }: EligibleBid, salt: string): void {
     if (this.features !== features) {
       const { supplier, mode } = this
       this.features = features

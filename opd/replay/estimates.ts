@@ -23,7 +23,7 @@ export class Ratio {
   private vv = 0
 
   /** `sign` -1 subtracts what was added. */
-  add(u: number, v: number, sign: 1 | -1): void {
+  addPair(u: number, v: number, sign: 1 | -1): void {
     this.u += sign * u
     this.v += sign * v
     this.uu += sign * u * u
@@ -115,7 +115,7 @@ export class ReplaySums {
   robust = ratios('win_rate', 'margin_per_bid', 'margin_share', 'kept_wins', 'kept_spend')
 
   /** `cleared` is null if the bid is not won so far. `sign` -1 subtracts a row. */
-  add(row: Row, cleared: number | null, sign: 1 | -1): void {
+  addRow(row: Row, cleared: number | null, sign: 1 | -1): void {
     const won = cleared === null ? 0 : 1
     const margin = cleared === null ? 0 : row.in - cleared
     this.bids += sign
@@ -123,18 +123,18 @@ export class ReplaySums {
     this.inSum += sign * row.in
     if (row.match.unsupported) this.unsupported += sign
     const { logged } = this
-    logged.win_rate.add(won, 1, sign)
-    logged.mean_factor.add(Math.min(1, row.out / row.in), 1, sign)
-    logged.margin_per_bid.add(margin, 1, sign)
-    logged.margin_share.add(margin, won * row.in, sign)
+    logged.win_rate.addPair(won, 1, sign)
+    logged.mean_factor.addPair(Math.min(1, row.out / row.in), 1, sign)
+    logged.margin_per_bid.addPair(margin, 1, sign)
+    logged.margin_share.addPair(margin, won * row.in, sign)
     this.addModel(row, sign)
     if (!isRandomized(row.arm)) return
     this.slice += sign
     if (row.arm === 'explored') this.explored += sign
     if (row.arm === 'holdout') this.holdouts += sign
     const side = row.arm === 'holdout' ? this.heldOut : this.treated
-    side.wins.add(won, 1, sign)
-    side.spend.add(won * row.in, row.in, sign)
+    side.wins.addPair(won, 1, sign)
+    side.spend.addPair(won * row.in, row.in, sign)
     const gain = cleared === null ? 0 : row.in - clearedAt(row, cleared)
     this.addIps(row, won, gain, sign)
     this.addRobust(row, won, gain, sign)
@@ -144,12 +144,12 @@ export class ReplaySums {
     const { in: inBa, priced, winIn, winPriced } = row
     const { model } = this
     const expected = winPriced * (inBa - row.clears)
-    model.win_rate.add(winPriced, 1, sign)
-    model.mean_factor.add(priced / inBa, 1, sign)
-    model.margin_per_bid.add(expected, 1, sign)
-    model.margin_share.add(expected, winPriced * inBa, sign)
-    model.kept_wins.add(winPriced, winIn, sign)
-    model.kept_spend.add(winPriced * inBa, winIn * inBa, sign)
+    model.win_rate.addPair(winPriced, 1, sign)
+    model.mean_factor.addPair(priced / inBa, 1, sign)
+    model.margin_per_bid.addPair(expected, 1, sign)
+    model.margin_share.addPair(expected, winPriced * inBa, sign)
+    model.kept_wins.addPair(winPriced, winIn, sign)
+    model.kept_spend.addPair(winPriced * inBa, winIn * inBa, sign)
   }
 
   private addIps(row: Row, won: number, gain: number, sign: 1 | -1): void {
@@ -157,14 +157,14 @@ export class ReplaySums {
     const { evaluated: w, holdout: h } = row.match
     const { in: inBa } = row
     if (w > 0) {
-      wins.add(w * won, w, sign)
-      spend.add(w * inBa * won, w * inBa, sign)
-      margin.add(w * gain, w * inBa, sign)
-      share.add(w * gain, w * inBa * won, sign)
+      wins.addPair(w * won, w, sign)
+      spend.addPair(w * inBa * won, w * inBa, sign)
+      margin.addPair(w * gain, w * inBa, sign)
+      share.addPair(w * gain, w * inBa * won, sign)
     }
     if (h > 0) {
-      baseWins.add(h * won, h, sign)
-      baseSpend.add(h * inBa * won, h * inBa, sign)
+      baseWins.addPair(h * won, h, sign)
+      baseSpend.addPair(h * inBa * won, h * inBa, sign)
     }
   }
 
@@ -176,11 +176,11 @@ export class ReplaySums {
     const wins = winPriced + w * (won - winLogged)
     const gained = winPriced * expected + w * (gain - winLogged * expected)
     const base = winIn + h * (won - winIn)
-    robust.win_rate.add(wins, 1, sign)
-    robust.margin_per_bid.add(gained, 1, sign)
-    robust.margin_share.add(gained, inBa * wins, sign)
-    robust.kept_wins.add(wins, base, sign)
-    robust.kept_spend.add(inBa * wins, inBa * base, sign)
+    robust.win_rate.addPair(wins, 1, sign)
+    robust.margin_per_bid.addPair(gained, 1, sign)
+    robust.margin_share.addPair(gained, inBa * wins, sign)
+    robust.kept_wins.addPair(wins, base, sign)
+    robust.kept_spend.addPair(inBa * wins, inBa * base, sign)
   }
 }
 

@@ -8,7 +8,7 @@ export class DelayHistogram {
   private readonly counts = new Float64Array(steps)
   private total = 0
 
-  add(milliseconds: number): void {
+  addDelay(milliseconds: number): void {
     const step = Math.ceil(Math.log2(Math.max(1, milliseconds)) * perOctave)
     this.counts[Math.min(steps - 1, step)]!++
     this.total++

@@ -95,8 +95,8 @@ export function createReplay(options: ReplayOptions): Replay {
 
   function add(entry: PendingBid, cleared: number | null, sign: 1 | -1): void {
     if (entry.row === null || !entry.counted) return
-    entry.integration.sums.add(entry.row, cleared, sign)
-    total.add(entry.row, cleared, sign)
+    entry.integration.sums.addRow(entry.row, cleared, sign)
+    total.addRow(entry.row, cleared, sign)
   }
 
   function decided(line: DecisionLine): void {
@@ -148,11 +148,11 @@ export function createReplay(options: ReplayOptions): Replay {
     counts.wins++
     entry.cleared = line.cleared
     if (entry.row === null) return
-    delays.add(line.time - entry.time)
+    delays.addDelay(line.time - entry.time)
     add(entry, null, -1)
     add(entry, line.cleared, 1)
     const { integration, row, features } = entry
-    replica.won(integration.policy.mode, integration.ssp, row, features, line.cleared, clock)
+    replica.trainWin(integration.policy.mode, integration.ssp, row, features, line.cleared, clock)
   }
 
   /** The outcome of the bid is unknown, so it is in no figure. */

@@ -104,7 +104,7 @@ export class Replica {
     return { row, features: expose(learner, decision, line, row, now) }
   }
 
-  won(
+  trainWin(
     mode: ReplayPolicy['mode'],
     ssp: string,
     row: Row,

@@ -68,7 +68,7 @@ export class VersionVector {
     return known !== undefined && (sequence <= known.upTo || known.beyond.has(sequence))
   }
 
-  add(node: string, sequence: number): void {
+  addSequence(node: string, sequence: number): void {
     const known = this.nodes.get(node) ?? { upTo: 0, beyond: new Set<number>() }
     // Order by last use: the first node is dropped when there are too many.
     this.nodes.delete(node)

@@ -131,7 +131,7 @@ export class ModelStore {
 
   private push(state: ModelState, outbox: Envelope[], delta: Uint8Array): void {
     state.sequence++
-    state.seen.add(this.node, state.sequence)
+    state.seen.addSequence(this.node, state.sequence)
     outbox.push({ node: this.node, epoch: state.epoch, sequence: state.sequence, delta })
     if (outbox.length <= maxOutbox) return
     outbox.shift()
@@ -146,7 +146,7 @@ export class ModelStore {
     if (state.seen.has(envelope.node, envelope.sequence)) return 'seen'
     if (isRefit(envelope.delta)) state.learner.inner.applyRefit(envelope.delta)
     else state.learner.inner.merge(envelope.delta)
-    state.seen.add(envelope.node, envelope.sequence)
+    state.seen.addSequence(envelope.node, envelope.sequence)
     return 'merged'
   }
 

@@ -9,7 +9,7 @@ import type { Mode } from '../shared/arms.ts'
 import { ManagedLearner } from './managed-learner.ts'
 import { initialControl, type ModelControl } from './model-control.ts'
 import { type ModelFile, readModelFile } from './model-file.ts'
-import { unpack } from './snapshots.ts'
+import { unpackLater } from './snapshots.ts'
 
 interface SealedModelsOptions {
   file: string
@@ -50,7 +50,7 @@ export class SealedModels {
   /** Rejects if the file cannot be used: there are no models before it. */
   static async open(options: SealedModelsOptions): Promise<SealedModels> {
     const models = new SealedModels(options)
-    await models.load().catch((error: Error) => {
+    await models.loadModels().catch((error: Error) => {
       throw new Error(`${options.file}: ${error.message}`, { cause: error })
     })
     return models
@@ -66,7 +66,7 @@ export class SealedModels {
   async reload(): Promise<void> {
     const { file, log } = this.options
     try {
-      await this.load()
+      await this.loadModels()
     } catch (error) {
       this.failures.refused++
       log.error(
@@ -81,11 +81,12 @@ export class SealedModels {
     return new OnlineLearner({ attributionWindow, carries: false, trains: false }, learned)
   }
 
-  private async load(): Promise<void> {
+  private async loadModels(): Promise<void> {
     const { file, secrets, log } = this.options
     const read = readModelFile(await readFile(file), secrets)
     // All are made before one is used.
-    const made = read.models.map((model) => ({ ...model, ...this.made(model) }))
+    const made = []
+    for (const model of read.models) made.push({ ...model, ...(await this.made(model)) })
     for (const { mode, version, epoch, learner } of made) {
       const served = this.served[mode]
       served.learner.replace(learner, epoch)
@@ -97,8 +98,9 @@ export class SealedModels {
     log.info({ file, models: versions, at: new Date(read.at).toISOString() }, 'models read')
   }
 
-  private made({ packed }: ModelFile['models'][number]) {
-    const { meta, learned } = unpack(packed)
+  /** Decompression leaves the event loop free between two models. */
+  private async made({ packed }: ModelFile['models'][number]) {
+    const { meta, learned } = await unpackLater(packed)
     return { epoch: meta.epoch, learner: this.learner(learned) }
   }
 }

@@ -157,7 +157,7 @@ export class SharedCurve {
       })
       if (!(await inSlices(adopting))) return false
       const seen = new VersionVector(head.seen)
-      for (const { node, sequence } of missing) seen.add(node, sequence)
+      for (const { node, sequence } of missing) seen.addSequence(node, sequence)
       Object.assign(state, { seen, isWhole: false })
       this.counts.adopted++
       this.name(head.version ?? 0)

@@ -96,11 +96,11 @@ export class SharedModel {
   /** A node without a model of its own begins with the shared one. */
   async begin(): Promise<void> {
     if (this.begun || !this.deps.models.isFresh(this.mode)) return
-    await this.take()
+    await this.takeModel()
     this.begun = true
   }
 
-  private async take(): Promise<boolean> {
+  private async takeModel(): Promise<boolean> {
     const { mode, counts } = this
     const { bus, models, log } = this.deps
     const bytes = await bus.readModel(mode)
@@ -172,7 +172,7 @@ export class SharedModel {
   async lead(receive: () => Promise<void>): Promise<boolean> {
     const { state, head } = this
     const isPart = head !== null && head.epoch === state.epoch && !state.isWhole
-    if (!this.isAlone && (isPart || this.isBehind())) await this.take()
+    if (!this.isAlone && (isPart || this.isBehind())) await this.takeModel()
     await receive()
     if (state.seen.missing > 0) return this.wait()
     this.waited = 0
@@ -185,7 +185,7 @@ export class SharedModel {
 
   /** For the other nodes, if there is no curve. Returns whether this node has the shared model. */
   async follow(): Promise<boolean> {
-    if (this.isBehind()) await this.take()
+    if (this.isBehind()) await this.takeModel()
     return this.counts.taken > 0 || (this.head !== null && !this.isBehind())
   }
 

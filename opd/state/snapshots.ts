@@ -7,7 +7,8 @@ import { open, rename, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
-import { createGzip, gunzipSync } from 'node:zlib'
+import { promisify } from 'node:util'
+import { createGzip, gunzip, gunzipSync } from 'node:zlib'
 import { beginsAsOtherVersion, SnapshotError } from '../learner/snapshot.ts'
 import type { Mode } from '../shared/arms.ts'
 import type { VersionVectorRows } from './envelope.ts'
@@ -26,6 +27,10 @@ export interface SnapshotHead {
   /** The envelopes that were not sent yet. The model includes them. */
   unsent: Uint8Array[]
 }
+
+type UnpackedSnapshot = SnapshotHead & { learned: Uint8Array }
+
+const gunzipLater = promisify<Uint8Array, { maxOutputLength: number }, Buffer>(gunzip)
 
 interface SnapshotFile {
   /** `revenue-12` */
@@ -93,8 +98,14 @@ export const compress = (pieces: readonly Uint8Array[]): Promise<Buffer> =>
   buffer(Readable.from(pieces, { objectMode: false }).pipe(createGzip({ level: 1 })))
 
 /** Throws if the bytes are damaged or of another version. The learner validates its own part. */
-export function unpack(packed: Uint8Array): SnapshotHead & { learned: Uint8Array } {
-  const whole = gunzipSync(packed, { maxOutputLength: maxBytes })
+export const unpack = (packed: Uint8Array): UnpackedSnapshot =>
+  partsOf(gunzipSync(packed, { maxOutputLength: maxBytes }))
+
+/** The same, decompressed off the event loop. */
+export const unpackLater = async (packed: Uint8Array): Promise<UnpackedSnapshot> =>
+  partsOf(await gunzipLater(packed, { maxOutputLength: maxBytes }))
+
+function partsOf(whole: Buffer): UnpackedSnapshot {
   if (beginsAsOtherVersion(magic, whole))
     throw new SnapshotError('a snapshot is of another version', true)
   if (whole.length < headBytes || whole.readUInt32BE(0) !== magic)

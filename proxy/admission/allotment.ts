@@ -21,7 +21,7 @@ export interface Allotment {
 
 export interface Bucket {
   /** Whether a request is admitted. `now`: milliseconds of any monotonic clock. */
-  take(now: number): boolean
+  takeToken(now: number): boolean
   /** Returns the token of a request that was not sent. */
   giveBack(): void
 }
@@ -73,9 +73,9 @@ export class LeasedBucket implements Bucket {
     return this.perSecond * this.share
   }
 
-  take(now: number): boolean {
+  takeToken(now: number): boolean {
     this.arrived++
-    if (this.alone !== null) return this.alone.take(now)
+    if (this.alone !== null) return this.alone.takeToken(now)
     if (this.perSecond === 0) return false
     if (this.tokens < 1 - Math.max(1, this.clientQps * credit)) return false
     this.tokens -= 1

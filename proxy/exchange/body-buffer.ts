@@ -38,7 +38,7 @@ export class BodyBuffer {
     this.budget = budget
   }
 
-  add(chunk: Buffer): void {
+  addChunk(chunk: Buffer): void {
     if (this.separate.length >= separateChunks && chunk.length <= smallChunk) this.copy(chunk)
     else {
       if (this.used > 0) this.closeBlock()
@@ -74,7 +74,7 @@ export class BodyBuffer {
   }
 
   /** The bytes that were added, in one Buffer; the BodyBuffer is empty afterwards. */
-  whole(): Buffer {
+  wholeBody(): Buffer {
     const { length } = this
     if (length === 0) return empty
     const chunks = this.chunks()

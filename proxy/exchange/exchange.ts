@@ -117,7 +117,7 @@ export class Exchange implements Candidate, ResponseSink {
   /** Takes a chunk of the request's body, or all of it as text. False: it exceeds maxRequestBytes, and the lane replies 413. */
   receiveBody(chunk: Body): boolean {
     if (this.stage === 'done') return true
-    this.request.add(chunk)
+    this.request.addChunk(chunk)
     if (this.request.length > this.context.limits.maxRequestBytes) {
       this.refuseBody(413)
       return false
@@ -204,7 +204,7 @@ export class Exchange implements Candidate, ResponseSink {
       this.inbound.reply.drained(resume)
       return false
     }
-    this.buffer.add(chunk)
+    this.buffer.addChunk(chunk)
     const { budget, limits } = this.context
     if (this.buffer.length > limits.maxRewriteBytes || budget.bytes > responseShare(limits))
       return this.streamInstead(resume)
@@ -274,7 +274,7 @@ export class Exchange implements Candidate, ResponseSink {
       this.inbound.reply.end()
       this.account(status === 204 ? 'no_bid' : 'answer')
     } else if (this.stage === 'buffering') {
-      const body = this.buffer.whole()
+      const body = this.buffer.wholeBody()
       this.countPrices(body)
       if (!this.processed) return this.reply({ kind: 'unchanged', body })
       this.price(body, false)

@@ -30,7 +30,7 @@ function noBidHead(reason: NoBid, onFailure: 'no-bid' | 'status'): OutgoingRespo
 /** Returns the status. */
 export function replyNoBid(reply: Reply, reason: NoBid, onFailure: 'no-bid' | 'status'): number {
   const head = noBidHead(reason, onFailure)
-  if (reply.open) reply.whole(head, head.status === 204 ? null : 0, null)
+  if (reply.open) reply.sendWhole(head, head.status === 204 ? null : 0, null)
   return head.status
 }
 
@@ -62,10 +62,10 @@ export function replyWhole(
   via: string | null,
 ): void {
   if (!reply.open) return
-  if (head.status === 204) return reply.whole(towards(head, framing, via), null, null)
-  if (head.status === 304) return reply.whole(towards(head, framing, via), length, null)
+  if (head.status === 204) return reply.sendWhole(towards(head, framing, via), null, null)
+  if (head.status === 304) return reply.sendWhole(towards(head, framing, via), length, null)
   const { body } = response
-  reply.whole(towards(head, droppedWith(response), via), body.length, body)
+  reply.sendWhole(towards(head, droppedWith(response), via), body.length, body)
 }
 
 function droppedWith(response: ResponseBody): ReadonlySet<string> {

@@ -24,11 +24,11 @@ export class RequestBody {
   }
 
   /** Takes a chunk, or the whole body as text. */
-  add(chunk: Body): void {
+  addChunk(chunk: Body): void {
     if (typeof chunk === 'string') {
       this.wire = chunk
       this.buffer.count(chunk.length)
-    } else this.buffer.add(chunk)
+    } else this.buffer.addChunk(chunk)
   }
 
   /**
@@ -41,7 +41,7 @@ export class RequestBody {
     openrtb: OpenRtbFormat,
     decoder: RequestDecoder,
   ): Body | null | 'overload' {
-    if (this.wire === '') this.wire = this.buffer.whole()
+    if (this.wire === '') this.wire = this.buffer.wholeBody()
     this.format = requestFormat(head, openrtb)
     const encoding = requestEncoding(head)
     if (encoding !== 'gzip') {

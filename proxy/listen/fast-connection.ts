@@ -221,7 +221,7 @@ export class FastConnection extends FastReply implements Inbound, BodySink {
   /** A reload has lowered the limit after the head arrived. */
   private tooLarge(): void {
     const { head, body } = problem('body')
-    this.whole(head, body.length, body)
+    this.sendWhole(head, body.length, body)
   }
 
   /** The request is complete, and so is its response. The next request is read after the caller has read the response. */

@@ -99,7 +99,7 @@ export abstract class FastReply implements Reply {
     return !this.started && !this.socket.destroyed
   }
 
-  whole(head: OutgoingResponse, length: number | null, body: Body | null): void {
+  sendWhole(head: OutgoingResponse, length: number | null, body: Body | null): void {
     const now = performance.now()
     const ends = this.begun(now)
     if (body === null) this.socket.write(headOf(head, length, ends), 'latin1')

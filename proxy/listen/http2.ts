@@ -216,7 +216,7 @@ class Http2Reply implements Reply {
     return !stream.destroyed && !stream.closed && !stream.headersSent
   }
 
-  whole(head: OutgoingResponse, length: number | null, body: Body | null): void {
+  sendWhole(head: OutgoingResponse, length: number | null, body: Body | null): void {
     if (!this.respond(head, length)) return
     if (body === null) this.stream.end()
     else if (typeof body === 'string') this.stream.end(body, 'latin1')

@@ -47,7 +47,7 @@ class HttpReply implements Reply {
     return !this.response.destroyed && !this.response.headersSent
   }
 
-  whole(head: OutgoingResponse, length: number | null, body: Body | null): void {
+  sendWhole(head: OutgoingResponse, length: number | null, body: Body | null): void {
     this.head(head, length)
     if (body === null) this.response.end()
     else if (typeof body === 'string') this.response.end(body, 'latin1')

@@ -110,7 +110,7 @@ export function countsTaker(stats: EngineStats, proxy: ProxyCounters): () => Cou
       if (total === before) continue
       totals.set(id, total)
       requests += total - before
-      const engine = stats.of(id)
+      const engine = stats.supplierStats(id)
       suppliers.push({
         id,
         proxy: increments.of(metrics),
@@ -132,7 +132,7 @@ export function countsTaker(stats: EngineStats, proxy: ProxyCounters): () => Cou
 export function addCounts(counts: Counts, stats: EngineStats, proxy: ProxyCounters): void {
   for (const { id, proxy: requests, engine, control } of counts.suppliers) {
     add(proxy.of(id), requests)
-    const own = stats.of(id)
+    const own = stats.supplierStats(id)
     add(own, engine)
     for (const mode of modes) {
       const { configured, ...latest } = control[mode]

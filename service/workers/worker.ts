@@ -125,7 +125,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   const follow = (progress: Progress) => {
     versions = progress.versions
     clockAhead = progress.clockAhead
-    for (const amount of progress.reductions) engine.reductions.load(amount)
+    for (const amount of progress.reductions) engine.reductions.loadStored(amount)
   }
   const changedSuppliers = new Map<string, SupplierConfig>()
   bidPath.setLocation(start.location)

@@ -9,7 +9,8 @@ t.test('the figures of 20,000 suppliers', async (t) => {
   const { proxy, close } = await startProxy({})
   t.teardown(close)
   const stats = new EngineStats()
-  for (let n = 0; n < 20_000; n++) stats.of(`s${n}`).modes.revenue.priced('treated', 1 + (n % 7), 1)
+  for (let n = 0; n < 20_000; n++)
+    stats.supplierStats(`s${n}`).modes.revenue.countPriced('treated', 1 + (n % 7), 1)
   const figures = createNodeFigures({
     ...{ proxy, stats, location: 'here', now: Date.now, others: () => [], problems: () => [] },
     ...{ node: 'n', attributionWindow: () => 1000 },

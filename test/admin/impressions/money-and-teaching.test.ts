@@ -209,7 +209,8 @@ t.test(
         integration('open'),
       ],
     })
-    const of = (supplier: string) => engine.stats.of(supplier).modes.revenue.sums('treated')
+    const of = (supplier: string) =>
+      engine.stats.supplierStats(supplier).modes.revenue.sums('treated')
     const both = {
       bid_id: 'b1',
       price: '0.8',

@@ -92,7 +92,7 @@ onBoth(async (t, database) => {
       ])
       t.match(two.reconciler.counts, { attributed: 1 })
       t.same(two.tally(), {}, 'no notice was received there')
-      const { wins } = two.engine.stats.of('a').modes.revenue.sums('treated')
+      const { wins } = two.engine.stats.supplierStats('a').modes.revenue.sums('treated')
       t.equal(wins, 1, 'the win counts at the node that attributed it')
       t.match(two.learner.lessons, [{ kind: 'win', cleared: 1.5, minToWin: 1.2 }])
       t.match((await one.notify({ bid_id: 'x', price: '1.5' })).body, { status: 'duplicate' })
@@ -149,7 +149,7 @@ onBoth(async (t, database) => {
     for (const id of races)
       t.match(await rowsOf(store, id), [{ supplier: 'a', status: 'attributed' }])
     const wins = [one, two].map(
-      ({ engine }) => engine.stats.of('a').modes.revenue.sums('treated').wins,
+      ({ engine }) => engine.stats.supplierStats('a').modes.revenue.sums('treated').wins,
     )
     // and those of the tests before
     t.equal(wins[0]! + wins[1]!, races.length + 2)

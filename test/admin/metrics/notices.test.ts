@@ -11,12 +11,12 @@ import { keptWins, uplift } from '../../../opd/shared/confidence.ts'
 
 t.test('the 200 busiest names have counters, the rest is other, and nothing is lost', async (t) => {
   const names = new TopNames(() => 200)
-  for (let index = 0; index < 5000; index++) names.add('acme', 'revenue', `p${index}`)
-  for (let round = 0; round < 50; round++) names.add('acme', 'revenue', 'late-but-busy')
+  for (let index = 0; index < 5000; index++) names.countName('acme', 'revenue', `p${index}`)
+  for (let round = 0; round < 50; round++) names.countName('acme', 'revenue', 'late-but-busy')
   const sum = () => [...names.samples()].reduce((total, { value }) => total + value, 0)
   t.equal([...names.samples()].length, 201)
   t.equal(sum(), 5050)
-  names.add('acme', 'revenue', 'late-but-busy')
+  names.countName('acme', 'revenue', 'late-but-busy')
   const samples = [...names.samples()]
   t.equal(samples.length, 201)
   t.equal(sum(), 5051)
@@ -32,7 +32,7 @@ t.test('10,000 names of all suppliers have counters, the busiest suppliers first
     for (let ssp = 0; ssp < 120; ssp++)
       for (let index = 0; index < 150; index++)
         for (let round = 0; round < rounds * (ssp < 60 ? 1 : 2); round++)
-          names.add(`s${ssp}`, 'revenue', `p${index}`)
+          names.countName(`s${ssp}`, 'revenue', `p${index}`)
   }
   count(1)
   const first = [...names.samples()]
@@ -51,7 +51,7 @@ t.test('other never falls, whoever comes and goes', async (t) => {
   let before = 0
   for (let round = 0; round < 40; round++) {
     for (let index = 0; index < 600; index++)
-      names.add('a', 'revenue', `p${round % 3}-${index % 250}`)
+      names.countName('a', 'revenue', `p${round % 3}-${index % 250}`)
     const other = [...names.samples()].find(({ name }) => name === 'other')?.value ?? 0
     if (other < before) t.fail(`${other} after ${before}`)
     before = other
@@ -63,11 +63,11 @@ t.test('kept win rate and uplift with their bounds', async (t) => {
   const stats = new ModeStats()
   for (let index = 0; index < 10_000; index++) {
     const arm = index % 10 === 0 ? 'holdout' : 'treated'
-    stats.priced(arm, 1, arm === 'holdout' ? 1 : 0.9)
+    stats.countPriced(arm, 1, arm === 'holdout' ? 1 : 0.9)
     const wins = arm === 'holdout' ? index % 20 === 0 : index % 100 < 48
     if (!wins) continue
-    stats.won(arm)
-    stats.paid(arm, arm === 'holdout' ? 1 : 0.9, arm === 'holdout' ? 0 : 0.1)
+    stats.countWin(arm)
+    stats.countMoney(arm, arm === 'holdout' ? 1 : 0.9, arm === 'holdout' ? 0 : 0.1)
   }
   const { holdout, optimised } = armPairOf(stats)
   const [kept, gain] = [keptWins(optimised, holdout), uplift(optimised, holdout)]
@@ -80,8 +80,8 @@ t.test('kept win rate and uplift with their bounds', async (t) => {
 t.test('each series is there once, and what never happened has none', async (t) => {
   const registry = new Registry()
   const stats = new EngineStats()
-  for (const id of ['a', 'b']) stats.of(id).modes.revenue.configured = true
-  stats.of('a').modes.revenue.priced('treated', 2, 1.9)
+  for (const id of ['a', 'b']) stats.supplierStats(id).modes.revenue.configured = true
+  stats.supplierStats('a').modes.revenue.countPriced('treated', 2, 1.9)
   opdMetrics(registry, {
     stats,
     counters: new ImpressionCounters(),
@@ -112,8 +112,9 @@ t.test('a publisher called other, or like a line of text, is no second series', 
   const registry = new Registry()
   const counters = new ImpressionCounters()
   const odd = ['other', 'other', '', 'unknown', 'a"b\\c\nd', 'a\rb', 'a\\u{d}b', 'a\u2028b']
-  for (const name of odd) counters.publishers.add('a', 'revenue', name)
-  for (let index = 0; index < 300; index++) counters.publishers.add('a', 'revenue', `p${index}`)
+  for (const name of odd) counters.publishers.countName('a', 'revenue', name)
+  for (let index = 0; index < 300; index++)
+    counters.publishers.countName('a', 'revenue', `p${index}`)
   opdMetrics(registry, { stats: new EngineStats(), counters, ...idle })
   const text = (await exposition(() => metricsOf(registry))()).toString()
   const own = linesOf(text).filter((line) => line.startsWith('bidweir_publisher'))
@@ -136,9 +137,9 @@ t.test(
       .labels('"\\\n')
       .observe(0.3)
     new Gauge({ name: 'y', help: 'y', registers: [registry] }).set(Number.POSITIVE_INFINITY)
-    stats.of('a').modes.revenue.priced('treated', 2, 1.9)
+    stats.supplierStats('a').modes.revenue.countPriced('treated', 2, 1.9)
     counters.countNotice('a', 'revenue', 'attributed', 'context', 'win')
-    counters.domains.add('a', 'revenue', 'd.example')
+    counters.domains.countName('a', 'revenue', 'd.example')
     opdMetrics(registry, { stats, counters, ...idle })
     const own = (await exposition(() => metricsOf(registry))()).toString()
     t.same(linesOf(own), linesOf(await registry.metrics()))
@@ -158,7 +159,8 @@ t.test(
     const counters = new ImpressionCounters()
     const notice = (ssp: string) => {
       counters.countNotice(ssp, 'revenue', 'attributed', 'context', 'win')
-      for (let index = 0; index < 150; index++) counters.publishers.add(ssp, 'revenue', `p${index}`)
+      for (let index = 0; index < 150; index++)
+        counters.publishers.countName(ssp, 'revenue', `p${index}`)
     }
     for (let ssp = 0; ssp < 60; ssp++) notice(`s${ssp}`)
     opdMetrics(registry, { stats: new EngineStats(), counters, ...idle })
@@ -188,9 +190,9 @@ t.test('a scrape of 3,000 suppliers is looked after at least every 64 samples', 
   const stats = new EngineStats()
   let work = 0
   for (let n = 0; n < 3000; n++) {
-    const { revenue } = stats.of(`s${n}`).modes
+    const { revenue } = stats.supplierStats(`s${n}`).modes
     // 1,000 with bids; of the others nothing is shown, and looking at them is work all the same
-    if (n % 3 === 0) revenue.priced('treated', 2, 1.9)
+    if (n % 3 === 0) revenue.countPriced('treated', 2, 1.9)
     const { arms } = revenue
     const get = () => {
       work++

@@ -185,8 +185,12 @@ t.test('ten thousand bids leave turns to others', async (t) => {
     Buffer.from(bids(...Array.from({ length: 10_000 }, (_, n) => ({ id: `b${n}`, price: 1 })))),
   )
   if (!answer.ok) throw new Error('refused')
-  const before = engine.stats.of('acme').modes.revenue.sums('treated').bids
+  const before = engine.stats.supplierStats('acme').modes.revenue.sums('treated').bids
   const entries = answer.entries[Symbol.iterator]()
   t.match(entries.next().value, { id: 'b0', price: '0.9' })
-  t.equal(engine.stats.of('acme').modes.revenue.sums('treated').bids, before + 1, 'one by one')
+  t.equal(
+    engine.stats.supplierStats('acme').modes.revenue.sums('treated').bids,
+    before + 1,
+    'one by one',
+  )
 })

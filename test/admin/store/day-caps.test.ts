@@ -26,7 +26,7 @@ onBoth(async (t, database) => {
       await addArmDays(db, wins)
       caps.stored(wins)
     }
-    return { caps, store, of: (ssp: string) => reductions.of(ssp, clock.now) }
+    return { caps, store, of: (ssp: string) => reductions.amountOf(ssp, clock.now) }
   }
   const [one, other] = [node(), node()]
   const first = winOf(1000, noon)
@@ -69,7 +69,7 @@ onBoth(async (t, database) => {
   await db.schema.alterTable('arm_days').renameTo('away').execute()
   caps.counted([winOf(1000, noon)])
   await t.rejects(caps.read())
-  t.equal(reductions.of('acme', noon), 1, 'counted while the store is lost')
+  t.equal(reductions.amountOf('acme', noon), 1, 'counted while the store is lost')
   await until(() => warnings.length > 0)
   t.same(warnings, ['the price reductions of the day were not read'], 'which is logged once')
 })

@@ -90,7 +90,11 @@ const figuresOf = ({ tally, counters, engine }: Process) => ({
   money: [...counters.money],
   publishers: [...counters.publishers.samples()],
   sums: ['acme', 'both'].map((ssp) => {
-    const { bids: _bids, in: _in, ...wins } = engine.stats.of(ssp).modes.revenue.sums('treated')
+    const {
+      bids: _bids,
+      in: _in,
+      ...wins
+    } = engine.stats.supplierStats(ssp).modes.revenue.sums('treated')
     return wins
   }),
 })

@@ -125,13 +125,13 @@ t.test('a model that fails costs no bid', async (t) => {
     learner.factor = factor
     t.equal(auction(engine, { id: 'a' }).price, 1, String(factor))
   }
-  t.equal(engine.stats.of('acme').modes.revenue.learnerErrors, 6)
+  t.equal(engine.stats.supplierStats('acme').modes.revenue.learnerErrors, 6)
 })
 
 t.test('absurd prices spoil no sum', async (t) => {
   const { engine } = testEngine({ integrations: [integration('acme')] })
   for (const price of ['1e308', '1e308', '9e-320', '0.000001']) auction(engine, { id: 'a', price })
-  const stats = engine.stats.of('acme').modes.revenue
+  const stats = engine.stats.supplierStats('acme').modes.revenue
   t.ok(Number.isFinite(stats.inSum) && Number.isFinite(stats.factors.sum))
   t.equal(stats.learnerErrors, 0)
 })
@@ -147,7 +147,7 @@ t.test('a reload keeps counters and contexts; what is off is counted', async (t)
   t.match(explained(engine, before, 'a'), { supplier: 'acme' })
   t.equal(engine.readsResponses('acme'), false)
   t.match(drained(engine.rewriteInSlices({ ...seat, body })), { reason: 'disabled', body })
-  t.equal(engine.stats.of('acme').modes.revenue.sums('treated').bids, 1)
+  t.equal(engine.stats.supplierStats('acme').modes.revenue.sums('treated').bids, 1)
   for (const [opd, reason] of [
     [null, 'disabled'],
     ['invalid', 'invalid_config'],
@@ -157,7 +157,7 @@ t.test('a reload keeps counters and contexts; what is off is counted', async (t)
     t.same(engine.priceStandalone('acme', body), { ok: false, status: 403, faults: [] })
   }
   t.same(engine.priceStandalone('nobody', body), { ok: false, status: 404, faults: [] })
-  t.same([...engine.stats.of('acme').responses], [0, 1, 1, 0, 0, 0, 0, 0, 0, 0])
+  t.same([...engine.stats.supplierStats('acme').responses], [0, 1, 1, 0, 0, 0, 0, 0, 0, 0])
 })
 
 t.test('a notice is traced by context, memory, then what all nodes share', async (t) => {
@@ -197,7 +197,7 @@ t.test(
     world.learner.expose = () => new Uint8Array(300).fill(5)
     const { svcOpd } = auction(world.engine, { id: 'a', supplier })
     t.ok(svcOpd.length <= 512)
-    t.equal(world.engine.stats.of(supplier).modes.revenue.contextsCut, 1)
+    t.equal(world.engine.stats.supplierStats(supplier).modes.revenue.contextsCut, 1)
     const notice = { bidId: 'a', svcOpd, ssp: undefined }
     const traced = await world.engine.findDecision(notice)
     t.equal(traced.record?.features.length, 300)

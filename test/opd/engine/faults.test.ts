@@ -111,7 +111,7 @@ t.test('rewriting that throws: the answer goes out as it came', async (t) => {
   const asked = { supplier: 'acme', body, request: thrower, inactiveSeats: new Set<string>() }
   t.equal(drained(engine.rewriteInSlices(asked)).body, body)
   t.match(lines, [{ place: 'rewrite', ssp: 'acme' }])
-  t.equal(engine.stats.of('acme').faults, 1)
+  t.equal(engine.stats.supplierStats('acme').faults, 1)
   silentOn(t, lines)
 })
 

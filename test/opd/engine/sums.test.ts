@@ -25,7 +25,7 @@ for (const [arm, opd, asked, inSum, outSum] of rows)
     const { engine, learner } = testEngine({ integrations: [integration('acme', opd)] })
     if (arm === 'holdout' || arm === 'explored') learner.arm = arm
     auction(engine, { id: 'b', ...asked })
-    const sums = engine.stats.of('acme').modes.revenue
+    const sums = engine.stats.supplierStats('acme').modes.revenue
     t.same(
       sums.arms.map(({ bids }) => bids),
       sums.arms.map((_each, at) => Number(at === armAt[arm])),
@@ -42,7 +42,7 @@ t.test('in_ba just at the floor: the price stays as it is, with a fee as well', 
     const { engine } = testEngine({ integrations: [integration('acme', { clientFee })] })
     const { price, in: came, out } = auction(engine, { id: 'b', price: '1.00', floor })
     t.same([price, came, out], [1, clientFee === 0 ? '1.00' : '0.9', '1.00'])
-    t.equal(engine.stats.of('acme').modes.revenue.sums('floor').bids, 1)
+    t.equal(engine.stats.supplierStats('acme').modes.revenue.sums('floor').bids, 1)
   }
   t.end()
 })

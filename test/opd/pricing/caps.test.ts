@@ -55,14 +55,18 @@ t.test('at the cap of a day bids keep their price, until the next day in UTC', a
   t.equal(learner.exposed.length, exposed + 1)
   t.equal(bid({ supplier: 'other' }).price, 90, 'the cap is one of its integration')
   win(capped)
-  t.equal(engine.reductions.of('acme', clock.now).toFixed(6), '0.030000')
+  t.equal(engine.reductions.amountOf('acme', clock.now).toFixed(6), '0.030000')
 
   clock.now = Math.ceil(clock.now / (24 * hour)) * 24 * hour - 1
   t.equal(bid().price, 100, 'the last millisecond of the day')
   clock.now++
   t.equal(bid().price, 90, 'the next day')
   win(early[4]!)
-  t.equal(engine.reductions.of('acme', clock.now).toFixed(6), '0.010000', 'by the time of the win')
+  t.equal(
+    engine.reductions.amountOf('acme', clock.now).toFixed(6),
+    '0.010000',
+    'by the time of the win',
+  )
 })
 
 t.test(

@@ -46,7 +46,7 @@ t.test('a decision that is left out trains with neither its exposure nor its win
     ...aloneDeps,
     now,
   })
-  const counted = () => engine.stats.of('acme').modes.revenue
+  const counted = () => engine.stats.supplierStats('acme').modes.revenue
   for (let n = 0; n < most; n++) auction(engine, { id: `bid-${n}` })
   const answer = auction(engine, { id: 'last' })
   t.equal(learner.exposed.length, most)

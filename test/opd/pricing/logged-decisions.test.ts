@@ -54,7 +54,7 @@ t.test('the decision log knows no name, and a test is not in it', async (t) => {
     seed: 1,
     auctionSalt: 'salt',
     onHold: () => false,
-    reductions: { of: () => 0 },
+    reductions: { amountOf: () => 0 },
     fault() {},
   }
   const { price } = new Pricing(integration('acme'), deps, new ModeStats())

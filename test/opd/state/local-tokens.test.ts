@@ -20,7 +20,7 @@ async function admitted(loads: readonly number[], ends = 30_000): Promise<number
         if (request !== null) bucket.granted((await tokens.ask([request]))![0]!, 1 / loads.length)
       }
       let due = loads[at]! / 1000
-      while (random() < due--) if (bucket.take(now)) windows[Math.floor(now / 5000)]!++
+      while (random() < due--) if (bucket.takeToken(now)) windows[Math.floor(now / 5000)]!++
     }
   return windows.map((count) => count / 5)
 }

@@ -56,7 +56,7 @@ function simulate(nodes: Node[], ends: number, away = (_now: number) => false): 
       }
       let due = load(now) / 1000
       while (random() < due--) {
-        if (bucket.take(now)) passed[Math.floor(now / slot)]!++
+        if (bucket.takeToken(now)) passed[Math.floor(now / slot)]!++
         else node.refused = (node.refused ?? 0) + 1
       }
     }
@@ -221,8 +221,8 @@ t.test('nothing is asked for a supplier without requests, save a refresh', (t) =
   t.equal(idle.request(4000), null)
   t.equal(idle.clientQps, 150)
   t.not(idle.request(5000), null)
-  t.equal(idle.take(5001), true, 'in advance')
+  t.equal(idle.takeToken(5001), true, 'in advance')
   idle.giveBack()
-  t.equal(new LeasedBucket('acme', 0, 1).take(1), false)
+  t.equal(new LeasedBucket('acme', 0, 1).takeToken(1), false)
   t.end()
 })

@@ -145,7 +145,7 @@ t.test(
         const reason = against ?? (status === 200 ? null : 'no_macro')
         if (reason !== null) counted[reason] = (counted[reason] ?? 0) + 1
       }
-    const { responses } = engine.stats.of('acme')
+    const { responses } = engine.stats.supplierStats('acme')
     for (const [at, reason] of responseReasons.entries())
       t.equal(responses[at], counted[reason] ?? 0, reason)
   },

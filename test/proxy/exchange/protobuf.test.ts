@@ -109,7 +109,7 @@ for (const lane of ['fast', 'general'] as const)
       fieldsOf(fieldsOf(lastOf(fieldsOf(body), 2, 2)!.value)[0]!.value)
     const priceOf = (body: Buffer) => lastOf(bidOf(body), 3, 1)!.value.readDoubleLE()
     const untouched = (ssp: string, reason: ResponseReason) =>
-      engine.stats.of(ssp).responses[responseReasons.indexOf(reason)]!
+      engine.stats.supplierStats(ssp).responses[responseReasons.indexOf(reason)]!
 
     t.test('a bid is priced, with its context, in every framing and coding', async (t) => {
       const made: [string, string][] = [

@@ -56,7 +56,7 @@ async function setUp(
 }
 
 const notRead = (engine: { stats: ReturnType<typeof testEngine>['engine']['stats'] }) =>
-  engine.stats.of('acme').modes.revenue.left[bidReasons.indexOf('request')]
+  engine.stats.supplierStats('acme').modes.revenue.left[bidReasons.indexOf('request')]
 
 t.test('identity and gzip are read, other encodings are passed on and not read', async (t) => {
   const { engine, supplier, ask } = await setUp(t)

@@ -154,7 +154,16 @@ function jsonOf(text, field) {
 }
 
 /** Keys of how endpoints are reached and watched, as the form has them: one object in JSON. */
-const reachKeys = ['tls', 'headers', 'healthCheck', 'outliers', 'discovery', 'canary', 'protocol']
+const reachKeys = [
+  'tls',
+  'headers',
+  'healthCheck',
+  'outliers',
+  'discovery',
+  'canary',
+  'protocol',
+  'mirror',
+]
 
 /** @param {Record<string, unknown>} value */
 function reachText(value) {
