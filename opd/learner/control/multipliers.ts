@@ -27,7 +27,7 @@ const mostMargin = 200
  * What is left of the permitted loss, or was lost beyond it, is made up for within a share of the bids so far, and at least so
  * many bids. The loss that may be expected of a bid is at most so many times the permitted one.
  */
-const [errors, madeUpIn, madeUpLeast, mostAllowed] = [0.7, 0.25, 500, 1.1]
+const [errors, madeUpIn, madeUpLeast, mostAllowed] = [1, 0.25, 500, 1.1]
 /** Decisions that are counted. */
 const horizon = 50_000
 /**
