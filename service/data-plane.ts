@@ -25,7 +25,8 @@ import { type Place, workerCount } from './limits.ts'
 import { bindProcessMetrics, bindStateMetrics, lastLost } from './metrics.ts'
 import { openModels } from './models.ts'
 import { newNodeName } from './node-figures.ts'
-import { dayCaps } from './opd-state.ts'
+import { dayCaps, opdLimits } from './opd-state.ts'
+import { bindOperationMetrics } from './operation-metrics.ts'
 import { ratesAge, retentionMs } from './runtime-config.ts'
 import { StoredSuppliers } from './stored-suppliers.ts'
 import { createTracing } from './tracing.ts'
@@ -172,6 +173,13 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
     dayCaps: capsOfToday,
     nodes: () => models.nodes,
     suppliers: () => ({ ...stored.counts(), all: current.config.suppliers.length }),
+  })
+  bindOperationMetrics(registry, {
+    opdLimits: () => opdLimits(engine, current.active.keys()),
+    listenerTls: () => current.config.proxy.tls,
+    stateDir: started.stateDir,
+    connections: () => store.connections(),
+    log,
   })
   const location = (): LocationState => ({
     ...statesIn(directory.snapshot(), started.location, now()),

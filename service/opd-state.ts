@@ -38,3 +38,23 @@ export function* dayCaps(
     yield { day: dayOf(at), supplier, amount, cap: opd.caps.perDay }
   }
 }
+
+export interface OpdLimit {
+  supplier: string
+  kind: 'minWinRate' | 'minSpend'
+  /** Relative to the holdout, 0 to 1. */
+  limit: number
+}
+
+/** The limits of the suppliers whose bids OPD prices, or would price in shadow mode. */
+export function* opdLimits(
+  engine: Pick<BidweirEngine, 'integration'>,
+  suppliers: Iterable<string>,
+): Generator<OpdLimit> {
+  for (const supplier of suppliers) {
+    const opd = activeOpd(engine.integration(supplier))
+    if (opd === null) continue
+    yield { supplier, kind: 'minWinRate', limit: opd.minWinRate }
+    yield { supplier, kind: 'minSpend', limit: opd.minSpend }
+  }
+}

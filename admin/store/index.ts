@@ -44,7 +44,16 @@ export interface Store {
   bump(db: Kysely<Tables>): Promise<void>
   /** The parts that do not complete a write (a full disk can still be read); empty if all do. */
   lost(): Promise<string[]>
+  /** null with SQLite. */
+  connections(): Promise<DatabaseConnections | null>
   close(): Promise<void>
+}
+
+export interface DatabaseConnections {
+  /** Of all clients of the server. */
+  used: number
+  /** Of clients that are no superusers. */
+  limit: number
 }
 
 export interface StoreOptions {
@@ -86,6 +95,8 @@ interface Databases {
   check(): Promise<void>
   /** Returns the ids of the migrations that ran. */
   migrate(now: number): Promise<string[]>
+  /** null: there is no server. */
+  connections(): Promise<DatabaseConnections | null>
   /** By part. Each rejects if the part is lost. */
   pings: Readonly<Record<string, () => Promise<unknown>>>
 }
@@ -108,6 +119,7 @@ function openSqlite(path: string, { now, owns = false }: StoreOptions): Database
     notify: async () => {},
     listen: () => null,
     migrate: (at) => migrate(db, false, at),
+    connections: async () => null,
     pings: { store: ping },
   }
 }
@@ -136,6 +148,15 @@ async function tryToStore(wins: Kysely<Tables>): Promise<void> {
   }
 }
 
+/** A user without privileges also sees that the connections of others exist. */
+async function countConnections(db: Kysely<Tables>): Promise<DatabaseConnections> {
+  const { rows } = await sql<DatabaseConnections>`select count(*)::int as used,
+      current_setting('max_connections')::int
+        - current_setting('superuser_reserved_connections')::int as "limit"
+    from pg_stat_activity where datid is not null`.execute(db)
+  return rows[0]!
+}
+
 async function openPostgres(url: string, { log }: StoreOptions): Promise<Databases> {
   // not loaded where it is not used
   const { channel, listen, postgresDialect } = await import('./postgres.ts')
@@ -161,6 +182,7 @@ async function openPostgres(url: string, { log }: StoreOptions): Promise<Databas
         await migrating.destroy()
       }
     },
+    connections: () => countConnections(db),
     pings: {
       management: () => sql`update revision set n = n`.execute(db),
       wins: () => tryToStore(wins),
@@ -258,6 +280,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
       await databases.notify(within)
     },
     // concurrent calls share one result, so that readiness probes cost one write at a time
+    connections: databases.connections,
     lost: shareRun(async () => (await Promise.all(Object.entries(pings).map(ping))).flat()),
     async close() {
       clearInterval(timer)

@@ -177,6 +177,17 @@ async function openWorld(run: SuppliersRun): Promise<World> {
   }
 }
 
+/** Requests of all nodes by outcome, those of `effect` included. */
+async function outcomesOf(nodes: readonly Service[]): Promise<string> {
+  const sums = new Map<string, number>()
+  for (const { metrics } of nodes)
+    for (const [, outcome, count] of (await metrics()).matchAll(
+      /^bidweir_requests_total\{.*outcome="(\w+)"\} (\d+)$/gm,
+    ))
+      sums.set(outcome!, (sums.get(outcome!) ?? 0) + Number(count))
+  return [...sums].map(([outcome, count]) => `${outcome} ${count}`).join(', ')
+}
+
 const kinds = ['api', 'file', 'apply'] as const
 const names = { api: 'API', file: 'file', apply: '`bidweir apply`' }
 
@@ -212,7 +223,7 @@ async function effects(run: SuppliersRun, world: World): Promise<Block[]> {
   const rows = [...kinds.map((kind) => [names[kind], times[kind]] as const), ['all', all] as const]
   if (quantile(all, 0.99) > 2000) run.refuse('p99 of effect is above 2 s')
   return [
-    `${done} requests, ${lost} lost, while ${seconds} suppliers changed.`,
+    `${done} requests, ${lost} lost, while ${seconds} suppliers changed. The nodes counted: ${await outcomesOf(nodes)}.`,
     {
       head: ['changed through', 'changes', 'median ms', 'p99 ms', 'max ms'],
       rows: rows.map(([name, found]) => [

@@ -2,7 +2,7 @@
 import type { Config } from './schema.ts'
 
 const hidden = '(hidden)'
-const secretName = /secret|password|keys?$|cert|token/i
+const secretName = /secret|password|keys?$|cert|token|authorization|cookie/i
 
 function hideInUrl(text: string): string {
   // An address of several hosts is no URL.

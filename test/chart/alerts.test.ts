@@ -13,15 +13,17 @@ interface Rule {
   annotations: Record<string, string>
 }
 const file = join(chart, 'files/alerts.yaml')
-const { rules } = (parse(readFileSync(file, 'utf8')) as { groups: [{ rules: Rule[] }] }).groups[0]
+const { groups } = parse(readFileSync(file, 'utf8')) as { groups: { rules: Rule[] }[] }
+const rules = groups.at(-1)!.rules
 const names = rules.map(({ alert }) => alert)
 type Series = Record<string, string>
 const cases = parse(readFileSync(join(root, 'test/chart/alerts.yaml'), 'utf8')) as {
   healthy: Series
   fires: Record<string, Series>
+  scenarios: Record<string, { minutes: number; series: Series; fires: string[] }>
 }
 
-const metricsIn = (text: string) => text.match(/\b(?:bidweir|process)_\w+/g) ?? []
+const metricsIn = (text: string) => text.match(/\b(?:(?:bidweir|process|kube)_\w+|up)\b/g) ?? []
 
 /** Cases of alerts that share no metric, together: promtool makes a database for each group. */
 function batches(alerts: readonly string[]) {
@@ -58,6 +60,20 @@ const inNamespace = (series: Series, namespace: string): Series =>
     ]),
   )
 
+/** The alerts that fire are these, and no others. */
+const scenario = (name: string, { minutes, series, fires }: (typeof cases.scenarios)[string]) => ({
+  name,
+  interval: '1m',
+  input_series: Object.entries(series).map(([series, values]) => ({ series, values })),
+  promql_expr_test: [
+    {
+      expr: 'group by (alertname) (ALERTS{alertstate="firing"})',
+      eval_time: `${minutes}m`,
+      exp_samples: fires.map((name) => ({ labels: `{alertname="${name}"}`, value: 1 })),
+    },
+  ],
+})
+
 const all = (alerts: readonly string[], fires: boolean) =>
   Object.fromEntries(alerts.map((alert) => [alert, fires]))
 
@@ -80,23 +96,43 @@ t.test('each alert fires on its series, and none on a healthy node', needsPromto
   t.ok(ok, text)
 })
 
+for (const [name, data] of Object.entries(cases.scenarios))
+  t.test(name, needsPromtool, async (t) => {
+    const tests = join(t.testdir({}), 'tests.yaml')
+    writeFileSync(
+      tests,
+      stringify({
+        rule_files: [file],
+        evaluation_interval: '1m',
+        tests: [scenario(name, data)],
+      }),
+    )
+    const { ok, text } = promtool('test', 'rules', tests)
+    t.ok(ok, text)
+  })
+
 t.test('each alert says what happens and what to do, as its section in the runbook', async (t) => {
   const runbook = readFileSync(join(root, 'docs/operations/alerts.md'), 'utf8')
   const sections = new Map(
-    [...runbook.matchAll(/^## (.+)\n([\s\S]*?)(?=^## |$(?![\s\S]))/gm)].map(([, name, text]) => [
-      name!,
-      text!
-        .replaceAll(/\s+/g, ' ')
-        .replaceAll(/\[([^\]]+)\]\([^)]+\)/g, '$1')
-        .trim(),
-    ]),
+    [...runbook.matchAll(/^## (Bidweir.+)\n([\s\S]*?)(?=^## |$(?![\s\S]))/gm)].map(
+      ([, name, text]) => [
+        name!,
+        text!
+          .replaceAll(/\s+/g, ' ')
+          .replaceAll(/\[([^\]]+)\]\([^)]+\)/g, '$1')
+          .trim(),
+      ],
+    ),
   )
   t.same([...sections.keys()], names)
   for (const { alert, labels, annotations } of rules) {
     const { summary, description, action } = annotations
-    t.match(labels['severity'], /^(page|ticket)$/, alert)
+    t.match(labels['severity'], /^(critical|warning)$/, alert)
     t.match(summary, /\S/, alert)
-    const [what, cause, act] = sections.get(alert)!.split(/ - (?:Cause|Act): /)
+    const [what, cause, act] = sections
+      .get(alert)!
+      .replace(/ - See: .*?(?= - Act: )/, '')
+      .split(/ - (?:Cause|Act): /)
     t.match(cause, /\S/, alert)
     t.same([what, act], [`**${labels['severity']}.** ${description}`, action], alert)
   }
@@ -111,23 +147,49 @@ t.test('the PrometheusRule has the alerts, each with its runbook link', needsHel
     'additionalRules[0].record=a:b',
     'additionalRules[0].expr=vector(1)',
   ].map((set) => `metrics.prometheusRule.${set}`)
-  const { text, error } = template('--set', settings.join(','))
+  const { text, error } = template(
+    ...['--set', settings.join(',')],
+    ...['--set-json', 'metrics.prometheusRule.thresholds={"sloAnswers":0.98}'],
+  )
   const rule = manifests(text).find(({ kind }) => kind === 'PrometheusRule')
   t.match(rule, { metadata: { labels: { release: 'prometheus' } } }, error)
-  const { groups } = rule!.spec as { groups: [{ rules: Rule[] }] }
-  const rendered = groups[0].rules
+  type Rendered = { groups: { name: string; rules: Rule[] }[] }
+  const rendered = Map.groupBy((rule!.spec as Rendered).groups, ({ name }) => name)
+  const rulesOf = (group: string) => rendered.get(group)![0]!.rules
   t.same(
-    rendered.slice(0, -1).map(({ alert }) => alert),
+    [...rendered.keys()],
+    [
+      ...['test-bidweir-thresholds', 'test-bidweir-rates', 'test-bidweir'],
+      'test-bidweir-additional',
+    ],
+  )
+  const alerts = rulesOf('test-bidweir')
+  t.same(
+    alerts.map(({ alert }) => alert),
     names.filter((name) => name !== 'BidweirDown'),
   )
-  t.same(rendered.at(-1), { record: 'a:b', expr: 'vector(1)' })
-  for (const { alert, expr, annotations } of rendered.slice(0, -1)) {
+  t.same(rulesOf('test-bidweir-additional'), [{ record: 'a:b', expr: 'vector(1)' }])
+  t.match(rulesOf('test-bidweir-thresholds')[0], {
+    expr: 'vector(0.98)',
+    labels: { threshold: 'sloAnswers', namespace: 'bids' },
+  })
+  for (const { alert, expr, annotations } of alerts) {
     t.equal(annotations['runbook_url'], `https://docs.example/alerts#${alert.toLowerCase()}`)
-    const selectors = expr.match(/\bbidweir_\w+(\{[^}]*\})?/g)!
+    const selectors = expr.match(/\b(?:bidweir[_:][\w:]+|kube_\w+)(\{[^}]*\})?/g)!
     for (const each of selectors) t.match(each, /\{namespace="bids"[,}]/, alert)
     const without = expr.replaceAll(/\{namespace="bids",?/g, '{').replaceAll('{}', '')
     t.equal(without, rules.find((each) => each.alert === alert)!.expr)
   }
+})
+
+t.test('the thresholds of the chart are those of the rules file', async (t) => {
+  const values = parse(readFileSync(join(chart, 'values.yaml'), 'utf8')) as {
+    metrics: { prometheusRule: { thresholds: Record<string, number> } }
+  }
+  const inFile = groups[0]!.rules
+    .filter(({ labels }) => labels['threshold'] !== undefined)
+    .map(({ labels, expr }) => [labels['threshold'], Number(/^vector\((.+)\)$/.exec(expr)![1])])
+  t.same(Object.entries(values.metrics.prometheusRule.thresholds), inFile)
 })
 
 t.test(

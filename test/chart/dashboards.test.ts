@@ -19,8 +19,10 @@ const queries = dashboards.flatMap(({ panels }) =>
   panels.flatMap(({ title, targets }) => targets.map(({ expr }) => ({ title, expr }))),
 )
 const alerts = parse(readFileSync(join(chart, 'files/alerts.yaml'), 'utf8')) as {
-  groups: [{ rules: { alert: string; expr: string }[] }]
+  groups: { rules: { alert?: string; record?: string; expr: string }[] }[]
 }
+const rules = alerts.groups.flatMap((group) => group.rules)
+const recorded = new Set(rules.flatMap(({ record }) => record ?? []))
 
 /** Names and types from the reference, which `npm run docs` writes from a running service. */
 const reference = readFileSync(join(root, 'docs/reference/metrics.md'), 'utf8')
@@ -35,14 +37,16 @@ const exists = (name: string) => {
 t.test('every metric of a dashboard or an alert is one of the service', async (t) => {
   const all = [
     ...queries,
-    ...alerts.groups[0].rules.map(({ alert, expr }) => ({ title: alert, expr })),
+    ...rules
+      .filter(({ expr }) => !expr.startsWith('vector('))
+      .map(({ alert, record, expr }) => ({ title: alert ?? record!, expr })),
   ]
   t.ok(all.length > 40)
   for (const { title, expr } of all) {
-    const names = expr.match(/\b(bidweir|process|nodejs)_\w+/g) ?? []
+    const names = expr.match(/\b((bidweir|process|nodejs)_|bidweir:)[\w:]+/g) ?? []
     t.not(names.length, 0, title)
     t.same(
-      names.filter((name) => !exists(name)),
+      names.filter((name) => !exists(name) && !recorded.has(name)),
       [],
       title,
     )

@@ -60,6 +60,12 @@ t.test('a secret is a reference, and is never shown', (t) => {
     Authorization: 'Bearer hunter3',
   })
   t.notMatch(JSON.stringify(shownConfig(config!)), /hunter/)
+  const written = loadConfig(
+    file(
+      'suppliers: [{id: a, endpoints: ["http://x/"], headers: {set: {Authorization: hunter2, X-A: b}}}]',
+    ),
+  ).config!
+  t.same(shownConfig(written).suppliers[0]!.headers.set, { Authorization: '(hidden)', 'X-A': 'b' })
   const broken = faultsOf('{secretFrom: {X-Api-Key: {file: lines}}}')
   t.match(broken, [/secretFrom\.X-Api-Key: the value of \{file: lines\}: a header value/])
   t.notMatch(broken.join(), /hunter/)
