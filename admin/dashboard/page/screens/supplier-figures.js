@@ -74,12 +74,12 @@ const list = (counts) =>
 /** @type {Readonly<Record<string, 'ok' | 'warn' | 'bad'>>} */
 const endpointLevels = { up: 'ok', failing: 'warn', ejected: 'bad', unhealthy: 'bad', out: 'bad' }
 
-/** The state of an endpoint, and why it is not up. @param {LiveIntegration['endpoints'][number]} endpoint */
-function endpointText({ state, failures, reason }) {
-  const why = reason === undefined ? '' : ` (${reason})`
-  if (state === 'up' || state === 'unhealthy' || state === 'out') return state + why
-  return `${state}${why}, ${whole(failures)} failures in a row`
-}
+/** Why an endpoint is not up; '' for one that is. @param {LiveIntegration['endpoints'][number]} endpoint */
+const endpointFault = ({ state, failures, reason }) =>
+  [
+    ...(reason === undefined ? [] : [reason]),
+    ...(state === 'failing' || state === 'ejected' ? [`${whole(failures)} failures in a row`] : []),
+  ].join(', ')
 
 /** @param {{ of: LiveIntegration }} props */
 export function Counts({ of }) {
@@ -96,7 +96,7 @@ export function Counts({ of }) {
       'Endpoints',
       of.endpoints.map(
         (each) => html`<tr key=${each.url}><th scope="row" class="url">${each.url}</th>
-          <td><${Level} level=${endpointLevels[each.state]} label=${endpointText(each)} /></td></tr>`,
+          <td><${Level} level=${endpointLevels[each.state]} label=${each.state} /> <span class="url">${endpointFault(each)}</span></td></tr>`,
       ),
     )}</section>`
 }
