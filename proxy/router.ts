@@ -112,7 +112,7 @@ export class Router {
     })
     onChunkTooLarge(request, () => {
       exchange.refuseBody(413)
-      if (!response.headersSent) this.refuse(response, 'body', true)
+      if (!response.headersSent) this.refuse(response, 'body')
     })
     request.on('end', () => exchange.bodyReceived())
     // The body was cut short. The 'close' event of the response follows, and ends the exchange.

@@ -60,7 +60,8 @@ t.test('a change that needs a restart restarts the pods, and no other', needsHel
     'opd.attributionWindow': 'config.opd.attributionWindow=1h',
     'opd.decisionLog': 'config.opd.decisionLog.path=/data/log',
     log: 'config.log.level=debug',
-    agent: 'config.agent.listen=0.0.0.0:50051',
+    agent: 'config.agent.timeout=5ms',
+    models: 'config.models.from=/models/model',
   }
   // the chart sets these, always to the same
   const fixed = ['stateDir', 'proxy.listen', 'admin.listen', 'notices']

@@ -36,7 +36,7 @@ t.test('a locked ledger', { skip: postgresAbsent }, async (t) => {
   await other.connect()
   t.teardown(() => other.end())
   await other.query('begin')
-  await other.query('lock table ledger')
+  await other.query('lock table ledger_days')
   const answers = won.slice(1).map((_each, at) => notify(at + 1))
   let refused = 0
   for (const answer of answers) void answer.then(() => refused++)

@@ -1,6 +1,5 @@
 /** Connections to https suppliers are kept and used again as those to plain ones are (CONTRACT 3). */
 import { once } from 'node:events'
-import { setDefaultCACertificates } from 'node:tls'
 import { Worker } from 'node:worker_threads'
 import t from 'tap'
 import { startProxy } from '../../support/proxy.ts'
@@ -16,8 +15,7 @@ for (const lane of ['fast', 'general'] as const)
     async (t) => {
       const worker = new Worker(new URL('../../support/tls-supplier.ts', import.meta.url))
       const [{ url, cert }] = await once(worker, 'message')
-      setDefaultCACertificates([cert])
-      const proxy = await startProxy({ acme: { endpoints: [url] } }, { lane })
+      const proxy = await startProxy({ acme: { endpoints: [url], tls: { ca: cert } } }, { lane })
       const callers = Array.from({ length: 16 }, () => keptOpen(proxy.port))
       t.teardown(async () => {
         for (const { end } of callers) end()
