@@ -12,24 +12,6 @@ RUN cp package.json dist/ && find . -maxdepth 1 -name '*.schema.json' -exec cp '
 # A quarter of the container's memory is the heap's; proxy/memory.ts says who has the others.
 RUN printf '#!/bin/sh\nexec node --max-old-space-size-percentage=25 --enable-source-maps /app/dist/main.js "$@"\n' > bidweir && chmod 755 bidweir
 
-FROM ${NODE} AS application
-WORKDIR /app
-COPY package.json package-lock.json LICENSE ./
-RUN npm ci --omit=dev --ignore-scripts --no-fund --no-audit
-# Licences stay, whatever their names.
-RUN find node_modules -type f '(' -name '*.map' -o -name '*.md' -o -name '*.ts' -o -name '*.mts' -o -name '*.cts' ')' ! -iname 'licen*' -delete
-# A file of a package may have a set-user-id bit.
-RUN chmod -R a-s node_modules
-RUN npm pkg delete devDependencies && npm sbom --sbom-format=cyclonedx > sbom.cdx.json
-COPY --from=build /app/dist ./dist
-COPY --from=build /app/bidweir /usr/local/bin/bidweir
-# The compile cache: by the user and with the flags of the service, or Node.js would not use it.
-RUN mkdir dist/.cache && chown 65532:65532 dist/.cache && cd "$(mktemp -d)" && chown 65532:65532 . && \
-  { setpriv --reuid=65532 --regid=65532 --clear-groups bidweir demo --listen 127.0.0.1:0 --admin 127.0.0.1:0 > addresses & } && service=$! && \
-  until grep -q '^admin' addresses; do kill -0 "$service" && sleep 0.1 || exit 1; done && \
-  kill -TERM "$service" && sleep 1 && { kill -TERM "$service" && wait "$service" || true; } && \
-  chown -R 0:0 /app/dist/.cache && chmod -R a+rX /app/dist/.cache
-
 # What node, the launcher and `kubectl cp` need of the system: no package manager, no setuid program.
 FROM ${NODE} AS system
 WORKDIR /rootfs
@@ -38,6 +20,32 @@ RUN for program in /bin/sh /bin/tar /bin/ls /bin/cat "$(command -v node)"; do \
 RUN cp --parents --dereference /etc/os-release /rootfs && \
   mkdir -p /rootfs/tmp /rootfs/etc/bidweir /empty && chmod 1777 /rootfs/tmp && ln -s ../../data /rootfs/etc/bidweir/data && \
   printf 'root:x:0:0::/:/bin/sh\nbidweir:x:65532:65532::/data:/bin/sh\n' > /rootfs/etc/passwd && printf 'root:x:0:\nbidweir:x:65532:\n' > /rootfs/etc/group
+# Scanners find the packages of these files here, as in distroless images, and their licences where Debian has them.
+RUN mkdir -p var/lib/dpkg/status.d && find . -type f -path '*/*' | sed 's/^\.//' | while read -r file; do \
+  dpkg-query --search "$file" "/usr$file" 2>/dev/null | grep -v '^diversion' | cut -d: -f1; done | sort -u | while read -r package; do \
+  dpkg-query --status "$package" > "var/lib/dpkg/status.d/$package" && mkdir -p "usr/share/doc/$package" && \
+  cp --dereference "/usr/share/doc/$package/copyright" "usr/share/doc/$package/copyright" || exit 1; done
+
+FROM ${NODE} AS application
+WORKDIR /app
+COPY package.json package-lock.json LICENSE ./
+RUN npm ci --omit=dev --ignore-scripts --no-fund --no-audit
+# Licences stay, whatever their names.
+RUN find node_modules -type f '(' -name '*.map' -o -name '*.md' -o -name '*.ts' -o -name '*.mts' -o -name '*.cts' ')' ! -iname 'licen*' -delete
+# A file of a package may have a set-user-id bit.
+RUN chmod -R a-s node_modules
+COPY image /image
+COPY --from=system /rootfs/var/lib/dpkg/status.d /image/status.d
+RUN npm pkg delete devDependencies && npm sbom --sbom-format=cyclonedx | node /image/sbom.mjs /image/status.d /etc/os-release > sbom.cdx.json
+COPY --from=build /app/dist ./dist
+COPY --from=build /app/bidweir /usr/local/bin/bidweir
+# The compile cache: by the user and with the flags of the service, or Node.js would not use it. The other flags make each
+# build write the same bytes: a fixed seed, and no garbage collection meanwhile.
+RUN mkdir dist/.cache && chown 65532:65532 dist/.cache && setpriv --reuid=65532 --regid=65532 --clear-groups \
+  node --max-old-space-size-percentage=25 --enable-source-maps \
+  --random-seed=1 --single-threaded-gc --min-semi-space-size=128 --max-semi-space-size=128 \
+  /image/compile-cache.mjs "$PWD/dist" "$PWD/dist/.cache" && \
+  chown -R 0:0 dist/.cache && chmod -R a+rX dist/.cache
 
 FROM scratch
 ARG VERSION=0.1.0
@@ -53,6 +61,8 @@ LABEL agent-manifest='{"name":"bidweir","description":"Lowers the prices of bids
   com.iabtechlab.artf.container-version='0.1.0'
 ENV NODE_ENV=production
 ENV PATH=/usr/local/bin:/bin
+# /tmp may be read-only.
+ENV TMPDIR=/data
 COPY --from=system /rootfs/ /
 COPY --from=system /usr/local/bin/node /usr/local/bin/node
 COPY --from=system --chown=65532:65532 /empty /data

@@ -3,6 +3,7 @@ import { redisAddress } from '../opd/base/redis-address.ts'
 import { isTlsPair } from '../opd/base/tls-pair.ts'
 import { duration, hostPort } from '../opd/base/units.ts'
 import { maxPassword, minPassword } from './auth/passwords.ts'
+import { isZone } from './reports/zone.ts'
 
 const address = hostPort('127.0.0.1:8081')
 
@@ -115,6 +116,27 @@ export const adminSchema = z.strictObject({
     })
     .prefault({})
     .describe('Win notices.'),
+  dailyReport: z
+    .strictObject({
+      url: httpUrl.describe('Receiver, called by POST with JSON.'),
+      secret: z
+        .string()
+        .min(16)
+        .describe('Secret of the signature (HMAC-SHA256), 16 characters or more.'),
+      at: z
+        .string()
+        .regex(/^([01]\d|2[0-3]):[0-5]\d$/, 'a time such as 06:00')
+        .default('06:00')
+        .describe('Time at which the report of the day before is sent, in tz.'),
+      tz: z
+        .string()
+        .refine(isZone, 'an IANA time zone such as America/New_York')
+        .default('UTC')
+        .describe('Time zone of the day.'),
+    })
+    .nullable()
+    .default(null)
+    .describe('Webhook that gets the report of each day, of all suppliers. null: none.'),
 })
 
 export const noticesSchema = z.strictObject({

@@ -163,7 +163,7 @@ export interface Engine {
   priceAgentCall(
     supplier: string,
     call: AgentCall,
-  ): { bids: Iterable<Mutation | null>; modelVersion: string } | null
+  ): { bids: Iterator<Mutation | null>; modelVersion: string } | null
   /** Prices the bids of a standalone call (CONTRACT 7). */
   priceStandalone(supplier: string, body: Buffer): StandaloneResult
   /**
@@ -182,8 +182,8 @@ export interface Engine {
     },
     mayUseLog?: (context: ContextState) => boolean,
   ): Promise<LookupResult>
-  /** Whether the bid log of this node has a decision with the bid id. */
-  hasLogged(bidId: string): boolean
+  /** The suppliers of which the bid log of this node has a decision with the bid id. */
+  loggedSuppliers(bidId: string): string[]
   /** Decodes one context, expired or not, for the explain call. `record` is null if it cannot be decoded. */
   explain(
     svcOpd: string,

@@ -20,6 +20,7 @@ import { heldBytesLimit } from './memory.ts'
 import type { SupplierMetrics } from './metrics.ts'
 import { type Gauges, loadsOf, type ProcessLoad } from './node-load.ts'
 import { PassThrough } from './pass/pass.ts'
+import { type RefusedRequest, RefusedRequests } from './refused-requests.ts'
 import { Router } from './router.ts'
 import type { DirectoryState, Supplier } from './supplier.ts'
 import { Suppliers, type UnhealthyEndpoints } from './suppliers.ts'
@@ -52,6 +53,8 @@ export function createProxy(
     onHealth?: () => void
     /** Of TLS sessions of callers; those of another process of this node. */
     tickets?: TicketKeys
+    /** Every 10 ms, with the seconds by which the event loop is late. */
+    onTick?: (late: number) => void
   },
 ) {
   const {
@@ -66,6 +69,7 @@ export function createProxy(
     checksHealth = true,
     onHealth = () => {},
     tickets = new TicketKeys(null, Date.now()),
+    onTick = () => {},
   } = deps
   const closed = new Map<string, number>()
   const onClosed = (reason: string) => closed.set(reason, (closed.get(reason) ?? 0) + 1)
@@ -112,7 +116,10 @@ export function createProxy(
     closed,
     logged,
   })
-  const lag = new LoopLag(bound.lag)
+  const lag = new LoopLag((seconds) => {
+    bound.lag(seconds)
+    onTick(seconds)
+  })
   const pass = new PassThrough({
     trusted: (remote) => context.trusted(remote),
     via: () => context.via,
@@ -127,6 +134,7 @@ export function createProxy(
     long: new LongResponses(),
     tracer,
     accessLog: null,
+    refused: new RefusedRequests(),
     limits: { maxInFlight: 0, maxHeldBytes: 0, maxRequestBytes: 0, maxRewriteBytes: 0 },
     recompress: 'same',
     via: null,
@@ -219,6 +227,8 @@ export function createProxy(
     },
     /** For the node's figures in the console. */
     suppliers: suppliers.all as ReadonlyMap<string, Supplier>,
+    /** The last requests of this process without a response of their supplier, in no order. */
+    refused: (): RefusedRequest[] => context.refused.all(),
     /** The gauges of this process. */
     load: (): ProcessLoad => ({ ...gauges(), suppliers: loadsOf(suppliers.all.values()) }),
     /** The counters of this process, to which those of others can be added. `closed`: connections, by reason. `logged`: lines of the access log. */

@@ -121,7 +121,7 @@ export class Router {
   }
 
   private countRefusal(inbound: Inbound, method: string, supplier: Supplier, fault: Refusal): void {
-    const { accessLog } = this.deps.context
+    const { accessLog, refused } = this.deps.context
     const { protocol, remote, arrived } = inbound
     const { id: ssp, metrics } = supplier
     const durationMs = performance.now() - arrived
@@ -129,6 +129,10 @@ export class Router {
     metrics.finished('refused', durationMs, 0)
     const { head, body } = problem(fault)
     const { status } = head
+    refused.add({
+      ...{ at: Date.now(), ssp, outcome: 'refused', reason: fault, status, protocol, durationMs },
+      endpoint: null,
+    })
     if (accessLog?.selects(ssp, 'refused', status, durationMs))
       accessLog.write({
         ...{ ssp, outcome: 'refused', status, durationMs, method, path: `/bid/${ssp}` },

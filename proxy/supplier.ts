@@ -1,7 +1,7 @@
 /** One supplier at run time: its configuration, endpoints, limits, and state in the directory. */
 import { unitHash } from '../opd/base/hash.ts'
 import type { Log } from '../opd/base/log.ts'
-import { requestIdOf } from '../opd/openrtb/request.ts'
+import { requestIdOf } from '../opd/protobuf/request-id.ts'
 import { type Allotment, type Bucket, bucketOf, LeasedBucket } from './admission/allotment.ts'
 import { type CallerCheck, callerCheck } from './admission/callers.ts'
 import { Gate } from './admission/gate.ts'

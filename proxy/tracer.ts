@@ -1,12 +1,10 @@
-/** What a tracer receives when a bid request ends. Without a tracer, a request costs one check for null. */
+/** Traces of bid requests. A request that is not sampled costs one look at its header fields. */
 import type { Body } from '../opd/json/scanner.ts'
 import type { RequestOutcome } from './metrics.ts'
 
-/** Times are `performance.now()`. */
+/** What a span receives when its bid request ends. Times are `performance.now()`. */
 export interface FinishedBid {
   ssp: string
-  /** A flat list of names and values, as received. */
-  fields: readonly string[]
   /** The decoded request; null: it is not readable, or was not read. */
   request: Body | null
   outcome: RequestOutcome
@@ -18,6 +16,13 @@ export interface FinishedBid {
   upstream: { url: URL; sentAt: number; durationMs: number } | null
 }
 
+export interface BidSpan {
+  /** A flat list of names and values: those of the request, with the parent of the supplier's span. */
+  readonly fields: readonly string[]
+  end(bid: FinishedBid): void
+}
+
 export interface BidTracer {
-  bidFinished(bid: FinishedBid): void
+  /** `fields`: as received. null: the request is not sampled. */
+  begin(fields: readonly string[]): BidSpan | null
 }

@@ -2,7 +2,7 @@
 import type { Body } from '../opd/json/scanner.ts'
 import type { OpenRtbFormat } from '../opd/types.ts'
 import type { CallerIdentity } from './admission/caller-certificate.ts'
-import type { OutgoingRequest, OutgoingResponse } from './wire/outgoing-heads.ts'
+import type { CommonFields, OutgoingRequest, OutgoingResponse } from './wire/outgoing-heads.ts'
 
 export type { Body }
 
@@ -25,17 +25,24 @@ export interface BidHead {
   encoding: 'identity' | 'gzip' | null | undefined
   /** undefined: not looked at yet. */
   contentType: ContentType | undefined
-  /** The head that was last sent to a supplier for this one. */
-  forwarded: ForwardedHead | null
+  /** The fields that are sent to suppliers for this head, and the head that was last sent. */
+  forwarded: ForwardedFields | null
 }
 
-/** A head for an endpoint, and what it depends on besides the caller's head and connection. */
+/** Fields for any supplier, and what they depend on besides the caller's fields and connection. */
+export interface ForwardedFields {
+  fields: CommonFields
+  trusted: boolean
+  via: string | null
+  last: ForwardedHead | null
+}
+
+/** A head for an endpoint. */
 interface ForwardedHead {
   head: OutgoingRequest
   endpoint: unknown
   rules: unknown
-  trusted: boolean
-  via: string | null
+  query: string
 }
 
 /** A bid request whose head has arrived. */
@@ -51,6 +58,9 @@ export interface Inbound {
   arrived: number
   reply: Reply
 }
+
+/** What the request to the supplier is made of, besides its body. */
+export type Forwarded = Pick<Inbound, 'head' | 'remote' | 'secure'>
 
 /** The response to the caller. No method is called after `whole`, `end` or `destroy`. */
 export interface Reply {

@@ -8,8 +8,10 @@ import { bearer } from '../admin/auth/bearer.ts'
 import { createAuth } from '../admin/auth/index.ts'
 import { consoleCalls } from '../admin/console/route.ts'
 import { dashboard } from '../admin/dashboard/route.ts'
-import { KeptSums } from '../admin/fleet/kept-sums.ts'
+import { DebugCalls, debugPlugin } from '../admin/debug/route.ts'
+import { comparedDays, KeptSums } from '../admin/fleet/kept-sums.ts'
 import type { LiveDeps } from '../admin/fleet/live.ts'
+import { minutesCalls } from '../admin/fleet/minutes-route.ts'
 import { createFleet } from '../admin/fleet/nodes.ts'
 import { alive, health } from '../admin/http/health.ts'
 import type { Role } from '../admin/http/roles.ts'
@@ -20,12 +22,15 @@ import { type NoticeDeps, Notices } from '../admin/impressions/process.ts'
 import { Reconciler } from '../admin/impressions/reconciler.ts'
 import { impressions } from '../admin/impressions/route.ts'
 import { management } from '../admin/management/route.ts'
-import { type BlockDeps, supplierBlocks } from '../admin/management/supplier-blocks.ts'
+import type { BlockDeps } from '../admin/management/supplier-block-calls.ts'
+import { supplierBlocks } from '../admin/management/supplier-blocks.ts'
 import { mcp } from '../admin/mcp/route.ts'
 import { authMetrics, opdMetrics, reconcilerMetrics } from '../admin/metrics/registry.ts'
 import { decisions } from '../admin/prices/decisions.ts'
 import { standalone } from '../admin/prices/standalone.ts'
+import { DailyReport } from '../admin/reports/daily.ts'
 import { reporting } from '../admin/reports/route.ts'
+import { Minutes } from '../admin/store/minutes.ts'
 import { unattributedWins } from '../admin/store/unattributed.ts'
 import type { Log } from '../opd/base/log.ts'
 import { metricsOf } from '../opd/base/metrics.ts'
@@ -35,6 +40,8 @@ import { shownConfig } from './config/hidden.ts'
 import type { Config } from './config/schema.ts'
 import { consoleFigures } from './console-figures.ts'
 import type { Components } from './data-plane.ts'
+import { DebugSocket } from './debug/debug-socket.ts'
+import { MinuteFigures } from './minute-figures.ts'
 import { modelsDirOf } from './models.ts'
 import { createNodeFigures } from './node-figures.ts'
 import { createNodeProblems } from './node-problems.ts'
@@ -93,6 +100,7 @@ export async function openAdminPlane(
     now,
     others: () => pool?.loads() ?? [],
     attributionWindow: () => current.config.opd.attributionWindow,
+    takesBids: () => current.config.node.role !== 'train',
     problems: createNodeProblems({
       redis: components.redis,
       lost: components.lost,
@@ -100,10 +108,21 @@ export async function openAdminPlane(
       ratesStale: () => ratesAge(current.config, Date.now())?.stale ?? false,
       clockAhead: () => store.clockAhead,
       differences: () => components.fingerprints.differences,
+      commitSeconds: () => meters.commits.mean,
+      disk: components.disk,
+      refitSeconds: components.refitSeconds,
+      workers: () => pool?.counts ?? null,
       draining: () => meters.life.draining,
     }),
   })
-  const kept = new KeptSums({
+  const minutes = new MinuteFigures({
+    ...{ proxy, stats: engine.stats, now },
+    minutes: new Minutes(store, log),
+    reloads: meters.reloads.times,
+    // Models of a file are not fitted here.
+    refits: () => ('refitter' in modelManager ? modelManager.refitter.counts.applied : 0),
+  })
+  const keptDeps = {
     db: store.db,
     async flush() {
       await pool?.scrape()
@@ -111,7 +130,8 @@ export async function openAdminPlane(
     },
     rules: () => reportSettings(current.config),
     ...{ now, log },
-  })
+  }
+  const kept = new KeptSums({ ...keptDeps, days: comparedDays })
   const allNodes = createFleet({
     store,
     node: components.node,
@@ -198,6 +218,11 @@ export async function openAdminPlane(
     await pool?.scrape()
     await Promise.all([rollup.flush(), duplicates.flush()])
   }
+  const daily = new DailyReport({
+    settings: () => current.config.admin.dailyReport,
+    rules: () => reportSettings(current.config),
+    ...{ store, flush, now, log },
+  })
   const figuresOf = consoleFigures({
     live,
     store,
@@ -217,6 +242,8 @@ export async function openAdminPlane(
       return isActive && state?.allSeatsInactive !== true ? 'active' : 'inactive'
     },
   })
+  const debugCalls = new DebugCalls({ debug: components.debug, store, now, log })
+  const debugSocket = new DebugSocket(current.config.stateDir, debugCalls, log)
   const admin = createAdmin({
     listen,
     log,
@@ -243,6 +270,7 @@ export async function openAdminPlane(
           })),
       }),
       supplierBlocks({ ...rules, store, authenticate, now }),
+      debugPlugin(debugCalls, authenticate),
       dashboard({
         realm: auth.realm,
         external:
@@ -252,11 +280,14 @@ export async function openAdminPlane(
       }),
       consoleCalls({
         ...live,
+        today: new KeptSums({ ...keptDeps, days: 1 }),
         authenticate,
         engine,
         account,
         configuration: () => shownConfig(current.config),
         activeOpd: (id) => activeOpd(engine.integration(id)),
+        decisionLog: () => current.config.opd.decisionLog,
+        attributionWindow: () => current.config.opd.attributionWindow,
         chance: (mode, facts, price) => modelManager.of(mode).winChance(facts, price),
         recentBids: (mode, filter, most) => modelManager.of(mode).recentBids(filter, most),
         users: auth.realm === null ? null : { store, now },
@@ -268,6 +299,14 @@ export async function openAdminPlane(
         now,
         flush,
         rules: () => reportSettings(current.config),
+      }),
+      minutesCalls({
+        ...{ store, suppliers, authenticate, now },
+        currency: live.currency,
+        async flush() {
+          await pool?.scrape()
+          await minutes.refresh()
+        },
       }),
       standalone({ engine, authenticate, account }),
       decisions({ engine, authenticate, account }),
@@ -296,6 +335,7 @@ export async function openAdminPlane(
     listenForNotices: async () => (await noticesListener?.listen())?.port ?? null,
     async listen() {
       const bound = await admin.listen()
+      await debugSocket.listen()
       address = listen.replace(/\d+$/, String(bound.port))
       return bound
     },
@@ -312,7 +352,14 @@ export async function openAdminPlane(
     async close() {
       figures.close()
       reconciler.close()
-      await Promise.all([admin.close(), noticesListener?.close(), agent?.close(), allNodes.close()])
+      await Promise.all([minutes.close(), daily.close()])
+      await Promise.all([
+        admin.close(),
+        debugSocket.close(),
+        noticesListener?.close(),
+        agent?.close(),
+        allNodes.close(),
+      ])
     },
     /** Frees issuers and tokens. Call it after the last request. */
     end: () => auth.close(),

@@ -52,7 +52,7 @@ interface BidPathParts {
   proxy: Pick<
     Parameters<typeof createProxy>[2],
     | ('registry' | 'sharedTokens' | 'sharesPort' | 'others' | 'tracer' | 'tickets')
-    | ('checksHealth' | 'onHealth')
+    | ('checksHealth' | 'onHealth' | 'onTick')
   >
 }
 
@@ -166,7 +166,9 @@ export async function swapSuppliers(
       active.set(id, after)
       changed.push(supplier)
     }
-    await slices.next()
+    // Not awaited where there is nothing to wait for: nearly all of thousands have not changed.
+    const pause = slices.next()
+    if (pause !== undefined) await pause
   }
   for (const id of removed) {
     targets.remove(id)

@@ -18,7 +18,7 @@ const everyone = { subject: 'terminal', account: '*', roles: new Set<string>() }
 export function consoleFigures({ live, store, flush, rules }: FiguresDeps) {
   return async (supplier: string): Promise<ConsoleFigures | null> => {
     await flush()
-    const snapshot = await liveSnapshot(live, everyone, undefined)
+    const snapshot = await liveSnapshot(live, everyone)
     const integration = snapshot?.integrations.find(({ ssp }) => ssp === supplier)
     if (integration === undefined) return null
     const now = live.now()

@@ -1,16 +1,17 @@
 /** Composes store, model, engine and proxy. They open in the order of their dependencies and close in reverse. */
 import { EventEmitter } from 'node:events'
 import { join } from 'node:path'
+import { setImmediate as yieldToLoop } from 'node:timers/promises'
 import { Registry } from 'prom-client'
 import { createDirectory, type DirectorySnapshot } from '../admin/directory.ts'
 import { NodeFingerprints } from '../admin/fleet/fingerprints.ts'
 import { DayCaps } from '../admin/store/day-caps.ts'
 import { openStore } from '../admin/store/index.ts'
-import { createRetention } from '../admin/store/retention.ts'
+import { Retention } from '../admin/store/retention.ts'
 import { createDuplicateCounts, createRollup } from '../admin/store/rollup.ts'
-import type { Log } from '../opd/base/log.ts'
+import { oneAtATime } from '../opd/base/one-at-a-time.ts'
 import type { Slices } from '../opd/base/slices.ts'
-import { createBidLog } from '../opd/state/bid-log.ts'
+import { LocalBidLog } from '../opd/state/bid-log.ts'
 import { restoreBids, spoolBids } from '../opd/state/bid-spool.ts'
 import { createDecisionLog } from '../opd/state/decision-log.ts'
 import { TicketKeys } from '../proxy/listen/ticket-keys.ts'
@@ -20,6 +21,8 @@ import { type ConfigRef, createBidPath, type LocationState } from './bid-path.ts
 import type { Config } from './config/schema.ts'
 import type { ReferenceRules } from './config/supplier-block.ts'
 import { loadOrCreateKeys } from './context-keys.ts'
+import { Debugging, type LeveledLog } from './debug/debugging.ts'
+import type { LoopWatch } from './debug/loop-watch.ts'
 import { fingerprintReader } from './fingerprints.ts'
 import { type Place, workerCount } from './limits.ts'
 import { bindProcessMetrics, bindStateMetrics, lastLost } from './metrics.ts'
@@ -29,7 +32,7 @@ import { dayCaps, opdLimits } from './opd-state.ts'
 import { bindOperationMetrics } from './operation-metrics.ts'
 import { ratesAge, retentionMs } from './runtime-config.ts'
 import { StoredSuppliers } from './stored-suppliers.ts'
-import { createTracing } from './tracing.ts'
+import { Tracing } from './tracing/tracing.ts'
 import { Workers, withWorkers } from './workers/first-process.ts'
 
 export type Components = Awaited<ReturnType<typeof openComponents>>
@@ -57,7 +60,12 @@ function statesIn(
 }
 
 /** @param references where references of suppliers of the API lead */
-export async function openComponents(current: ConfigRef, references: ReferenceRules, log: Log) {
+export async function openComponents(
+  current: ConfigRef,
+  references: ReferenceRules,
+  log: LeveledLog,
+  watch: LoopWatch | null,
+) {
   const started = current.config
   const ownKeys = started.opd.keys ?? loadOrCreateKeys(started.stateDir)
   const keysOf = (config: Config) => config.opd.keys ?? ownKeys
@@ -66,15 +74,17 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
   const changes = new EventEmitter<{ control: []; nodes: []; health: [] }>()
   const workers = new Workers()
   const registry = new Registry()
-  const tracing = createTracing(log)
+  const tracing = new Tracing(started.location, place.index, log)
+  tracing.configure(started.tracing)
   const meters = bindProcessMetrics(
     registry,
     () => ratesAge(current.config, Date.now())?.age ?? null,
+    () => log.dropped ?? 0,
   )
   const store = await openStore(started.store.database, {
     now: Date.now,
     log,
-    observe: (s) => meters.store.observe(s),
+    observe: meters.observeCommit,
     owns: true,
   })
   const now = store.clock
@@ -86,7 +96,7 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
     if (!current.active.has(supplier.id))
       current.active.set(supplier.id, { supplier, invalid: false })
   const { contextTtl, decisionLog } = started.opd
-  const bidLog = createBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
+  const bidLog = new LocalBidLog({ ttl: contextTtl, now, maxBytes: bidLogLimit() })
   const spool = join(started.stateDir, 'bid-log')
   await restoreBids(spool, bidLog, log)
   const models = await openModels({
@@ -94,7 +104,7 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
     store,
     registry,
     processes: place.count,
-    held: bidLog.batches,
+    held: (since, size) => bidLog.batches(since, size),
     now,
     log,
     onControl: () => changes.emit('control'),
@@ -118,7 +128,7 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
         })
   const duplicates = createDuplicateCounts(winStore, log)
   const keep = () => retentionMs(current.config)
-  const retention = createRetention(winStore, { keep, now, log, first: firstRetention })
+  const retention = new Retention(winStore, { keep, now, log, first: firstRetention })
   const tickets = new TicketKeys(null, Date.now())
   const bidPath = createBidPath({
     current,
@@ -144,6 +154,7 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
       tickets,
       others: () => workers.loads(),
       onHealth: () => changes.emit('health'),
+      ...(watch === null ? {} : { onTick: (late) => watch.tick(late) }),
     },
   })
   const { engine, proxy } = bidPath
@@ -174,11 +185,12 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
     nodes: () => models.nodes,
     suppliers: () => ({ ...stored.counts(), all: current.config.suppliers.length }),
   })
-  bindOperationMetrics(registry, {
+  const { disk } = bindOperationMetrics(registry, {
     opdLimits: () => opdLimits(engine, current.active.keys()),
     listenerTls: () => current.config.proxy.tls,
     stateDir: started.stateDir,
     connections: () => store.connections(),
+    spans: tracing.counts,
     log,
   })
   const location = (): LocationState => ({
@@ -193,7 +205,12 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
   }
   directory.onChange(applyLocation)
   changes.on('nodes', applyLocation)
-  changes.on('health', () => workers.notifyAll('health', proxy.unhealthy()))
+  // Many endpoints change in one turn of the event loop, such as at a reload.
+  const tellHealth = oneAtATime(async () => {
+    await yieldToLoop()
+    if (workers.pool !== null) workers.notifyAll('health', proxy.unhealthy())
+  })
+  changes.on('health', () => void tellHealth())
   changes.on('control', () => workers.notifyAll('control'))
   applyLocation()
   if (buses !== null && place.count > 1)
@@ -208,6 +225,7 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
       location,
       stats: engine.stats,
       counters: proxy.counters,
+      spans: tracing.counts,
       tickets,
       keys: () => keysOf(current.config),
       shared: redis?.shared ?? null,
@@ -217,11 +235,24 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
       onDecided: events?.decided ?? null,
     })
 
+  const debug = new Debugging({
+    ...{ log, pool: workers.pool, stateDir: started.stateDir },
+    own: {
+      lateTurns: () => watch?.lateTurns() ?? [],
+      refused: proxy.refused,
+      async write(request) {
+        if (watch === null) throw new Error('nothing watches this process')
+        await watch.write(request)
+      },
+    },
+  })
+
   return {
     registry,
     meters,
     store,
     lost,
+    disk,
     directory,
     stored,
     modelManager,
@@ -238,17 +269,23 @@ export async function openComponents(current: ConfigRef, references: ReferenceRu
     tracing,
     node,
     fingerprints,
+    debug,
     now,
     hasModels: () => models.joined,
+    refitSeconds: () => models.refitSeconds,
     /** Applies another configuration, in time slices. */
     async configure(config: Config, slices: Slices, invalid: ReadonlySet<string>) {
       bidLog.retain(config.opd.contextTtl)
+      tracing.configure(config.tracing)
       const changed = await bidPath.configure(config, slices, invalid)
       const withKeys = { ...config, opd: { ...config.opd, keys: keysOf(config) } }
       await workers.pool?.reload(withKeys, changed, invalid)
+      // Workers have no result for an endpoint that was removed and added again.
+      changes.emit('health')
     },
     /** Flushes and closes the components that outlive the listeners. */
     async close() {
+      debug.close()
       await spoolBids(spool, bidLog, log)
       // outcomes are applied to the models, and streamed
       await store.outcomes.close()

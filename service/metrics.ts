@@ -8,8 +8,12 @@ import { bounds } from '../proxy/metrics.ts'
 import type { DayCap } from './opd-state.ts'
 import type { StoredSupplierCounts } from './stored-suppliers.ts'
 
-/** `ratesAge`: milliseconds; null: there are no rates with a date. */
-export function bindProcessMetrics(registry: Registry, ratesAge: () => number | null) {
+/** `ratesAge`: milliseconds; null: there are no rates with a date. `droppedLines`: of the log. */
+export function bindProcessMetrics(
+  registry: Registry,
+  ratesAge: () => number | null,
+  droppedLines: () => number,
+) {
   collectDefaultMetrics({ register: registry })
   // These gauges have names of counters; the same figures are in the metrics by type.
   for (const name of ['handles', 'requests', 'resources'])
@@ -19,6 +23,11 @@ export function bindProcessMetrics(registry: Registry, ratesAge: () => number | 
   registerRows(registry, [
     gauge('bidweir_draining', '1 from the signal to end until the end of the process', () =>
       one(Number(life.draining)),
+    ),
+    counter(
+      'bidweir_log_lines_dropped_total',
+      'Lines of the log of the first process that were dropped because 1 MiB of them waited for a slow reader',
+      () => one(droppedLines()),
     ),
     gauge('bidweir_build_info', '1; the labels name the running version', () =>
       one(1, { version, node: process.versions.node }),
@@ -38,7 +47,47 @@ export function bindProcessMetrics(registry: Registry, ratesAge: () => number | 
     buckets: bounds.filter((bound) => bound >= 0.0005 && bound <= 1),
     registers: [registry],
   })
-  return { reloads: createReloadMeter(registry), store, life }
+  const commits = new RecentMean()
+  return {
+    reloads: createReloadMeter(registry),
+    /** Seconds of a commit of the impression ledger. */
+    observeCommit(seconds: number) {
+      store.observe(seconds)
+      commits.add(seconds)
+    },
+    commits,
+    life,
+  }
+}
+
+/** Milliseconds in which the weight of a value falls to a third. */
+const recent = 30_000
+
+/** The mean of the values of the last minute or so. */
+class RecentMean {
+  private sum = 0
+  private count = 0
+  private at = performance.now()
+
+  private decay(): void {
+    const now = performance.now()
+    const left = Math.exp((this.at - now) / recent)
+    this.sum *= left
+    this.count *= left
+    this.at = now
+  }
+
+  add(value: number): void {
+    this.decay()
+    this.sum += value
+    this.count++
+  }
+
+  /** 0: there were none. */
+  get mean(): number {
+    this.decay()
+    return this.count < 0.1 ? 0 : this.sum / this.count
+  }
 }
 
 export interface ReloadState {
@@ -59,6 +108,7 @@ function createReloadMeter(registry: Registry) {
   // An alert on an increase needs the value before the first reload.
   for (const result of ['taken', 'refused']) reloads.inc({ result }, 0)
   let successful = true
+  let times = 0
   let takenAt = Date.now()
   let restart: readonly string[] = []
   let kept = 0
@@ -86,6 +136,8 @@ function createReloadMeter(registry: Registry) {
   ])
   return {
     state: (): ReloadState => ({ successful, restart }),
+    /** Reloads that were taken. */
+    times: () => times,
     refused() {
       successful = false
       reloads.inc({ result: 'refused' })
@@ -97,6 +149,7 @@ function createReloadMeter(registry: Registry) {
     /** `waiting`: the changed keys that take effect only after a restart. */
     taken(waiting: readonly string[]) {
       successful = true
+      times++
       takenAt = Date.now()
       restart = waiting
       reloads.inc({ result: 'taken' })

@@ -9,12 +9,12 @@ import { byLabel, byName, counter, gauge, one, registerRows } from '../opd/base/
 import { oneAtATime } from '../opd/base/one-at-a-time.ts'
 import { type Mode, modes } from '../opd/shared/arms.ts'
 import { localModels } from '../opd/state/local-models.ts'
-import { createModelManager, type ModelManager } from '../opd/state/model-manager.ts'
+import type { ModelBus } from '../opd/state/model-bus.ts'
+import { ModelManager } from '../opd/state/model-manager.ts'
 import { ModelSync } from '../opd/state/model-sync.ts'
 import { type RelayedModels, relayedModels } from '../opd/state/relayed-models.ts'
 import { SealedModels } from '../opd/state/sealed-models.ts'
 import type { HeldDecisions } from '../opd/state/shared-bid-log.ts'
-import type { ModelBus } from '../opd/state/shared-model.ts'
 import { localTokens } from '../opd/state/tokens.ts'
 import type { ConfigRef } from './bid-path.ts'
 import { currentVersions } from './config/files.ts'
@@ -51,7 +51,7 @@ function modelBuses(
   began: number,
 ): RelayedModels | null {
   if (processes === 1) return shared === null ? null : { first: shared, worker: shared }
-  const local = localModels(models.node, (mode) => models.packed(mode as Mode), began)
+  const local = localModels(models.node, (mode) => models.packed(mode), began)
   return shared === null ? { first: local, worker: local } : relayedModels(local, shared)
 }
 
@@ -86,6 +86,7 @@ async function openSealedModels({ current, registry, now, log }: ModelParts, fil
     tokens: null,
     nodes: 1,
     joined: true,
+    refitSeconds: 0,
     close: async () => watch.close(),
   }
 }
@@ -98,7 +99,7 @@ export function openModels(parts: ModelParts) {
 async function openLearningModels(parts: ModelParts) {
   const { current, store, registry, processes, now, log } = parts
   const started = current.config
-  const modelManager = createModelManager({
+  const modelManager = new ModelManager({
     dir: modelsDirOf(started),
     attributionWindow: started.opd.attributionWindow,
     now,
@@ -118,7 +119,7 @@ async function openLearningModels(parts: ModelParts) {
   const redis =
     started.store.redis === null
       ? null
-      : (await import('../opd/state/redis.ts')).openRedis({
+      : new (await import('../opd/state/redis.ts')).RedisState({
           url: started.store.redis,
           location: started.location,
           bidTtl: () => sharedBidTtl(current.config),
@@ -136,13 +137,14 @@ async function openLearningModels(parts: ModelParts) {
               )
           },
         })
-  const buses = modelBuses(modelManager, processes, redis, now())
+  const buses = modelBuses(modelManager, processes, redis?.models ?? null, now())
   const modelSync =
     buses === null
       ? null
       : new ModelSync({ modelManager, bus: buses.first, log, role: started.node.role })
   if (modelSync !== null) modelSyncMetrics(registry, modelSync)
   modelMetrics(registry, modelManager)
+  refitMetrics(registry, modelManager)
   return {
     modelManager,
     followModelControl,
@@ -156,6 +158,9 @@ async function openLearningModels(parts: ModelParts) {
     /** The models of the other nodes are here, or were waited for long enough. */
     get joined() {
       return modelSync?.joined ?? true
+    },
+    get refitSeconds() {
+      return modelManager.refitter.seconds
     },
     async close() {
       await modelSync?.close()
@@ -194,6 +199,19 @@ function modelMetrics(registry: Registry, modelManager: ServedModels): void {
   ])
 }
 
+function refitMetrics(registry: Registry, { refitter }: ModelManager): void {
+  registerRows(registry, [
+    gauge(
+      'bidweir_model_refit_seconds',
+      'Time since the refit that runs began; 0 while none runs. One of more than 10 minutes is ended, as failed',
+      () => one(refitter.seconds),
+    ),
+    counter('bidweir_model_refits_total', 'Refits of the model by result', () =>
+      byName('result', ['applied', 'failed'] as const, (result) => refitter.counts[result]),
+    ),
+  ])
+}
+
 const deltaResults = ['sent', 'merged', 'refused', 'old', 'seen', 'dropped', 'lost'] as const
 
 function modelSyncMetrics(registry: Registry, modelSync: ModelSync): void {
@@ -210,12 +228,12 @@ function modelSyncMetrics(registry: Registry, modelSync: ModelSync): void {
       'bidweir_model_shared_total',
       'Models that this node wrote for the others, or took from them because it lacked updates; curves that it wrote, or adopted',
       () => {
-        const { shared, taken, curvesShared, curvesAdopted } = modelSync.counts
+        const { shared, taken, curvesShared, curvesReceived } = modelSync.counts
         return byLabel('result', [
           ['written', shared],
           ['taken', taken],
           ['curve_written', curvesShared],
-          ['curve_adopted', curvesAdopted],
+          ['curve_adopted', curvesReceived],
         ])
       },
     ),

@@ -7,6 +7,7 @@ import type {
   NodeFigures,
   NodeProblem,
   SupplierFigures,
+  VariantFigures,
 } from '../admin/fleet/figures.ts'
 import { programVersion } from '../admin/http/version.ts'
 import type { ImpressionCounters, SupplierMoney } from '../admin/impressions/counters.ts'
@@ -21,7 +22,7 @@ import {
 } from '../opd/pricing/stats.ts'
 import { guards, modes } from '../opd/shared/arms.ts'
 import { bidReasons, responseReasons } from '../opd/shared/reasons.ts'
-import { bounds, outcomes } from '../proxy/metrics.ts'
+import { bounds, outcomes, type SupplierMetrics, type VariantMetrics } from '../proxy/metrics.ts'
 import { nodeLoad, type ProcessLoad } from '../proxy/node-load.ts'
 import type { BidProxy } from '../proxy/proxy.ts'
 
@@ -35,6 +36,8 @@ interface NodeFiguresDeps {
   /** Gauges of the other processes of this node. */
   others: () => Iterable<ProcessLoad>
   problems: () => NodeProblem[]
+  /** false: the node only trains. */
+  takesBids: () => boolean
   /** Milliseconds. */
   attributionWindow: () => number
 }
@@ -50,6 +53,8 @@ type Counts = Record<string, number>
 
 interface Mark {
   at: number
+  /** Bid requests of all suppliers. */
+  requests: number
   /** By supplier, if it has had any. */
   totals: Map<string, Float64Array>
   notices: NoticeTotals
@@ -69,12 +74,12 @@ const noMacroAt = bidReasons.indexOf('no_macro')
 /**
  * The totals of a supplier since the start of the node, of which the last minutes are shown:
  *
- *   [ requests by outcome | durations | notices by status | decided, noMacro, cleared, clearedLow ]
+ *   [ requests by outcome | durations | notices by status | decided, noMacro, cleared, clearedLow, left ]
  */
 const durationsAt = outcomes.length
 const statusesAt = durationsAt + durationNames.length
 const bidsAt = statusesAt + statuses.length
-const totalCount = bidsAt + 4
+const totalCount = bidsAt + 5
 
 /** The positive entries, by name. `offset`: where they begin in both lists. */
 function named(
@@ -105,6 +110,7 @@ function funnelOf(totals: Float64Array, before?: Float64Array): FunnelFigures {
     notices: named(statuses, totals, before, statusesAt),
     cleared: since(2),
     clearedLow: since(3),
+    left: since(4),
   }
 }
 
@@ -142,6 +148,18 @@ function leftOf(stats: SupplierStats): Counts {
   return left
 }
 
+const variantOf = ({ requests, upstream, bids, prices }: VariantMetrics): VariantFigures => ({
+  requests: named(outcomes, requests),
+  durations: named(durationNames, upstream.counts),
+  ...{ bids, prices },
+})
+
+function variantsOf(metrics: SupplierMetrics | undefined): Pick<SupplierFigures, 'variants'> {
+  const variants = metrics?.variants
+  if (variants == null) return {}
+  return { variants: { main: variantOf(variants.main), canary: variantOf(variants.canary) } }
+}
+
 /** Those that are up have the least: thousands of them are published. `ahead`: what the epoch is ahead of `performance.now()`. */
 function endpointsOf(proxy: BidProxy, id: string, ahead: number): SupplierFigures['endpoints'] {
   const supplier = proxy.suppliers.get(id)
@@ -152,6 +170,7 @@ function endpointsOf(proxy: BidProxy, id: string, ahead: number): SupplierFigure
     const { reason, nextTry } = endpoint.outage
     return {
       ...{ url: name, state, failures, inFlight },
+      ...(supplier?.canary?.endpoints.all.includes(endpoint) === true ? { canary: true } : {}),
       ...(reason === null ? {} : { reason }),
       ...(nextTry === null ? {} : { nextTry: Math.round(nextTry + ahead) }),
       ...(changedAt === 0 ? {} : { since: Math.round(changedAt + ahead) }),
@@ -205,8 +224,11 @@ class AwaitedBids {
 
 export function createNodeFigures(deps: NodeFiguresDeps) {
   const { node, proxy, stats, counters, location, now, others, problems, attributionWindow } = deps
+  const { takesBids } = deps
   const started = now()
-  let past: Mark[] = [{ at: started, totals: new Map(), notices: { received: 0, refused: 0 } }]
+  let past: Mark[] = [
+    { at: started, requests: 0, totals: new Map(), notices: { received: 0, refused: 0 } },
+  ]
   const awaited = new AwaitedBids(() => noticeTime(attributionWindow()))
   const timer = setInterval(() => void mark(), markEvery).unref()
 
@@ -221,7 +243,15 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
       awaited.count(id, all[bidsAt]!, at)
       await slices.next()
     }
-    past = [...past.slice(1 - marks), { at, totals, notices: noticeTotals(notices) }]
+    const requests = requestTotal()
+    past = [...past.slice(1 - marks), { at, requests, totals, notices: noticeTotals(notices) }]
+  }
+
+  function requestTotal(): number {
+    let sum = 0
+    for (const { metrics } of proxy.suppliers.values())
+      for (const count of metrics.requests) sum += count
+    return sum
   }
 
   function totalsOf(
@@ -243,12 +273,15 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
     const own = stats.suppliers.get(id)
     const paid = money.get(id) ?? []
     const bare = modes.map((mode) => own?.modes[mode].left[noMacroAt] ?? 0)
+    const allBare = bare.reduce((sum, count) => sum + count, 0)
+    const left = modes.flatMap((mode) => [...(own?.modes[mode].left ?? [])])
     totals.set(
       [
         decidedIn(own),
-        bare.reduce((sum, count) => sum + count, own?.bidsWithoutMacro ?? 0),
+        allBare + (own?.bidsWithoutMacro ?? 0),
         paid.reduce((sum, { priced }) => sum + priced, 0),
         paid.reduce((sum, { low }) => sum + low, 0),
+        left.reduce((sum, count) => sum + count, -allBare),
       ],
       bidsAt,
     )
@@ -283,6 +316,12 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
     return statuses
   }
 
+  /** The oldest mark since which no request has come. */
+  function idleSince(at: number): number {
+    const requests = requestTotal()
+    return past.find((mark) => mark.requests === requests)?.at ?? at
+  }
+
   /** In time slices. */
   async function read(): Promise<NodeFigures> {
     const slices = createSlices()
@@ -306,6 +345,7 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
         left: own === undefined ? {} : leftOf(own),
         notices: notices.get(id) ?? {},
         endpoints: endpointsOf(proxy, id, at - performance.now()),
+        ...variantsOf(supplier?.metrics),
         qps: supplier === undefined ? null : nodeLoad(supplier, others()).clientQps,
       }
     }
@@ -322,6 +362,7 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
       window,
       version: programVersion(),
       problems: [...problems(), ...noticeProblems(noticeTotals(notices), oldest.notices)],
+      idle: takesBids() ? (at - idleSince(at)) / 1000 : null,
       unplaced: notices.get('') ?? {},
       suppliers: Object.fromEntries(suppliers),
     }

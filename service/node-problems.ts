@@ -2,6 +2,7 @@
 import type { NodeProblem } from '../admin/fleet/figures.ts'
 import type { Difference } from '../admin/fleet/fingerprints.ts'
 import type { ReloadState } from './metrics.ts'
+import type { Disk } from './operation-metrics.ts'
 
 interface NodeProblemDeps {
   reload: () => ReloadState
@@ -13,11 +14,26 @@ interface NodeProblemDeps {
   clockAhead: () => number
   /** From most of the nodes. */
   differences: () => readonly Difference[]
+  /** Seconds that a commit of wins takes at present. */
+  commitSeconds: () => number
+  /** null: not known. */
+  disk: () => Disk | null
+  /** Seconds since the refit that runs began. */
+  refitSeconds: () => number
+  /** Worker processes that were replaced; null: there are none. */
+  workers: () => { ended: number; endedAt: number } | null
   draining: () => boolean
 }
 
 /** Milliseconds that the clocks of a node and of the database may differ. */
 const maxClockOffset = 1000
+
+/** Seconds of a commit, and of a refit, that are too long. */
+const [slowCommit, longRefit] = [0.25, 60]
+/** Shares of the disk below which it fills, and is full. */
+const [littleDisk, fullDisk] = [0.1, 0.02]
+/** Milliseconds for which a process that was replaced is a problem. */
+const recentEnd = 30 * 60_000
 
 /** Names of values in one sentence. */
 const maxNames = 5
@@ -28,6 +44,42 @@ function differenceText({ part, other, names }: Difference): string {
   return part === 'context_keys'
     ? `the context keys differ from those of ${other} (${list}): one cannot read the contexts of the other`
     : `the configuration differs from that of ${other}: ${list}`
+}
+
+const percent = (share: number) => `${(share * 100).toFixed(1)} %`
+
+/** What slows or ends parts of the node: the database, the disk, a refit, its processes. */
+function* resourceProblems(deps: NodeProblemDeps): Generator<NodeProblem> {
+  const commit = deps.commitSeconds()
+  if (commit > slowCommit)
+    yield {
+      level: 'warn',
+      text: `the database is slow: a commit of wins takes ${commit.toFixed(1)} s`,
+    }
+  const disk = deps.disk()
+  const free = disk === null ? 1 : disk.free / disk.size
+  if (free < fullDisk)
+    yield {
+      level: 'bad',
+      text: `the disk of stateDir is full: ${percent(free)} is free, models are not saved`,
+    }
+  else if (free < littleDisk)
+    yield { level: 'warn', text: `the disk of stateDir fills: ${percent(free)} is free` }
+  const refit = deps.refitSeconds()
+  if (refit > longRefit)
+    yield {
+      level: 'warn',
+      text: `a refit of the model has not ended for ${Math.round(refit / 60)} min`,
+    }
+  const workers = deps.workers()
+  if (workers !== null && workers.ended > 0) {
+    const ago = performance.now() - workers.endedAt
+    if (ago < recentEnd)
+      yield {
+        level: 'warn',
+        text: `a worker process ended or hung ${Math.round(ago / 60_000)} min ago and was replaced; ${workers.ended} since the start`,
+      }
+  }
 }
 
 export function createNodeProblems(deps: NodeProblemDeps): () => NodeProblem[] {
@@ -54,6 +106,7 @@ export function createNodeProblems(deps: NodeProblemDeps): () => NodeProblem[] {
         'warn',
         `the clock of the node is ${(Math.abs(ahead) / 1000).toFixed(1)} s ${ahead < 0 ? 'ahead of' : 'behind'} that of the database`,
       )
+    problems.push(...resourceProblems(deps))
     if (draining()) add('warn', 'the node is ending')
     return problems
   }

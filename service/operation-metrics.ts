@@ -1,11 +1,18 @@
-/** Metrics that alerts compare with limits: those of OPD, of certificates, of the disk and of PostgreSQL. */
+/** Metrics that alerts compare with limits: those of OPD, of certificates, of the disk, of PostgreSQL and of traces. */
 import { statfs } from 'node:fs/promises'
 import type { Registry } from 'prom-client'
 import type { DatabaseConnections } from '../admin/store/index.ts'
 import type { Log } from '../opd/base/log.ts'
-import { gauge, one, registerRows } from '../opd/base/metrics.ts'
+import { byName, counter, gauge, one, registerRows } from '../opd/base/metrics.ts'
 import { certificatesOf } from '../opd/base/tls-pair.ts'
 import type { OpdLimit } from './opd-state.ts'
+import { type SpanCounts, spanResults } from './tracing/exporter.ts'
+
+/** The file system of stateDir, in bytes. */
+export interface Disk {
+  free: number
+  size: number
+}
 
 interface ListenerTls {
   cert: string
@@ -20,6 +27,7 @@ interface OperationParts {
   stateDir: string
   /** null: SQLite. */
   connections: () => Promise<DatabaseConnections | null>
+  spans: SpanCounts
   log: Log
 }
 
@@ -74,7 +82,11 @@ class ExpiryOfText {
   }
 }
 
-export function bindOperationMetrics(registry: Registry, parts: OperationParts): void {
+/** Returns what reads the disk, as it was at the call before; null: not known. */
+export function bindOperationMetrics(
+  registry: Registry,
+  parts: OperationParts,
+): { disk: () => Disk | null } {
   const { opdLimits, listenerTls, stateDir, connections, log } = parts
   const expiry = { server: new ExpiryOfText(), clientCa: new ExpiryOfText() }
   const disk = new LastResult(
@@ -89,6 +101,11 @@ export function bindOperationMetrics(registry: Registry, parts: OperationParts):
   )
   const sampleOf = (value: number | undefined) => (value === undefined ? [] : one(value))
   registerRows(registry, [
+    counter(
+      'bidweir_spans_total',
+      'Spans by result: exported, refused (by the collector), dropped (4,096 of a process waited), limited (callers traced more than 100 requests a second)',
+      () => byName('result', spanResults, (result) => parts.spans[result]),
+    ),
     gauge(
       'bidweir_opd_limit',
       'Limits of OPD for a supplier, by kind: opd.minWinRate and opd.minSpend, relative to the holdout; absent while OPD is off',
@@ -129,4 +146,5 @@ export function bindOperationMetrics(registry: Registry, parts: OperationParts):
       () => sampleOf(database.next()?.limit),
     ),
   ])
+  return { disk: () => disk.next() }
 }

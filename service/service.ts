@@ -19,6 +19,8 @@ import { referenceRules } from './config/supplier-block.ts'
 import { watchFiles } from './config/watch.ts'
 import { keysFile } from './context-keys.ts'
 import { openComponents } from './data-plane.ts'
+import type { LeveledLog } from './debug/debugging.ts'
+import type { LoopWatch } from './debug/loop-watch.ts'
 import { ratesAge } from './runtime-config.ts'
 import { supplierRules } from './supplier-rules.ts'
 
@@ -28,7 +30,9 @@ interface ServiceOptions {
   loaded: LoadedConfig & { config: Config }
   /** Reads the configuration file again; null: there is none. */
   load: Load | null
-  log: Log
+  log: LeveledLog
+  /** null: nothing watches the event loop. */
+  watch: LoopWatch | null
 }
 
 /** Milliseconds after which suppliers are applied again if that failed. */
@@ -37,18 +41,19 @@ const applyAgainAfter = 1000
 /** Milliseconds of a drain that are reserved for flushing the stores. */
 export const flushTime = (limit: number) => Math.min(5000, limit / 4)
 
-export async function startService({ loaded, load, log }: ServiceOptions) {
+export async function startService({ loaded, load, log, watch }: ServiceOptions) {
   const { config, invalidOpd } = loaded
   const current: ConfigRef = { config, active: activeSuppliers(config.suppliers, invalidOpd) }
   const started = config
   const path = load === null ? null : (loaded.files.keys().next().value ?? null)
   /** The configuration of the file, without suppliers of the API. */
   let file: LoadedConfig & { config: Config } = loaded
-  const references = referenceRules(path === null ? '.' : dirname(path), () => [
-    keysFile(config.stateDir),
-    ...file.nodeFiles,
-  ])
-  const components = await openComponents(current, references, log)
+  const references = referenceRules(
+    path === null ? '.' : dirname(path),
+    () => [keysFile(config.stateDir), ...file.nodeFiles],
+    () => file.config.proxy.tls?.clientCa !== undefined,
+  )
+  const components = await openComponents(current, references, log, watch)
   const { store, stored } = components
   /** Applies the file and the suppliers of the API, as they are when the run begins. */
   const configure = oneAtATime(async () => {
@@ -66,10 +71,7 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
         () => {},
       )
     })
-  const referenced = watchFiles(() => {
-    stored.recheck()
-    void configured()
-  })
+  const referenced = watchFiles(() => void stored.recheck().then(configured))
   referenced.set(stored.files())
   store.onChange(async () => {
     // Not awaited: the store is polled on while many suppliers are applied.
@@ -110,6 +112,7 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
     'embedded' in auth ? await firstUser(components.store, auth.embedded.adminPassword) : null
   ready = true
   adminPlane.ready()
+  watch?.start()
 
   const warnOfOldRates = () => {
     const made = ratesAge(current.config, Date.now())
@@ -130,7 +133,9 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
     if (fixed.length > 0) log.warn({ paths: fixed }, 'restart needed')
     await logFaults(next, keptFaults, log, '; the suppliers of the file stay as they were')
     file = { ...next, config: nextConfig }
+    await stored.recheck()
     await configure()
+    components.debug.configure(nextConfig.log.level)
     warnOfOldRates()
     const { reloads } = components.meters
     reloads.taken(fixed)
@@ -184,7 +189,7 @@ export async function startService({ loaded, load, log }: ServiceOptions) {
       await components.close()
       adminPlane.end()
       await store.close()
-      await components.tracing?.flush()
+      await components.tracing.close()
     },
   }
 }

@@ -4,7 +4,7 @@ import { type Block, readBlocksAfter, type StoredBlock } from '../admin/store/su
 import type { Log } from '../opd/base/log.ts'
 import { oneAtATime } from '../opd/base/one-at-a-time.ts'
 import { createSlices } from '../opd/base/slices.ts'
-import type { FileVersions } from './config/files.ts'
+import { areUnchanged, type FileVersions } from './config/files.ts'
 import type { SupplierConfig } from './config/schema.ts'
 import { checkBlock, type ReferenceRules } from './config/supplier-block.ts'
 
@@ -18,6 +18,14 @@ export interface StoredSupplierCounts {
   refused: number
 }
 
+/** A block that names files, or needs `proxy.tls.clientCa`. */
+interface Referring {
+  block: Block
+  /** As they were at the last check. */
+  files: FileVersions
+  certifies: boolean
+}
+
 export class StoredSuppliers {
   readonly #store: Store
   readonly #references: ReferenceRules
@@ -26,8 +34,8 @@ export class StoredSuppliers {
   #newest = 0
   readonly #usable = new Map<string, SupplierConfig>()
   readonly #refused = new Set<string>()
-  /** Blocks that name files, which are checked again when a file changes. */
-  readonly #naming = new Map<string, { block: Block; files: FileVersions }>()
+  /** Blocks that are checked again when what they refer to changes. */
+  readonly #referring = new Map<string, Referring>()
   #conflicts: readonly string[] = []
   #used = 0
 
@@ -49,28 +57,39 @@ export class StoredSuppliers {
     return rows.length > 0
   })
 
-  /** Checks the suppliers again that name files. */
-  recheck(): void {
-    for (const [id, { block }] of [...this.#naming]) this.#check(id, block)
-  }
+  /** Checks the suppliers again whose files, or `proxy.tls.clientCa`, have changed. */
+  readonly recheck = oneAtATime(async (): Promise<void> => {
+    const slices = createSlices()
+    for (const [id, referring] of [...this.#referring]) {
+      await slices.next()
+      // Unless its block has changed meanwhile.
+      if (this.#referring.get(id) !== referring) continue
+      const { block, files, certifies } = referring
+      const isSame = certifies === this.#references.certifiesCallers() && areUnchanged(files)
+      if (!isSame) this.#check(id, block)
+    }
+  })
 
   /** The files that suppliers of the store name, for a watcher. */
   files(): FileVersions {
-    return new Map([...this.#naming.values()].flatMap(({ files }) => [...files]))
+    return new Map([...this.#referring.values()].flatMap(({ files }) => [...files]))
   }
 
   #take({ id, block }: StoredBlock): void {
     if (block !== null) return this.#check(id, block)
     this.#usable.delete(id)
     this.#refused.delete(id)
-    this.#naming.delete(id)
+    this.#referring.delete(id)
   }
 
   /** A block that cannot be used changes nothing: the supplier stays as it was on this node. */
   #check(id: string, block: Block): void {
     const { supplier, faults, files } = checkBlock(block, this.#references)
-    if (files.size > 0) this.#naming.set(id, { block, files })
-    else this.#naming.delete(id)
+    const { subjects } = (block['callers'] ?? {}) as { subjects?: unknown }
+    const certifies = this.#references.certifiesCallers()
+    if (files.size > 0 || subjects !== undefined)
+      this.#referring.set(id, { block, files, certifies })
+    else this.#referring.delete(id)
     if (supplier !== null && faults.length === 0) {
       this.#usable.set(id, supplier)
       this.#refused.delete(id)

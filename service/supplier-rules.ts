@@ -1,5 +1,5 @@
 /** What the calls and commands for suppliers of the API know of the configuration file. */
-import type { BlockDeps } from '../admin/management/supplier-blocks.ts'
+import type { BlockDeps } from '../admin/management/supplier-block-calls.ts'
 import { withoutSecrets } from './config/hidden.ts'
 import { type Config, type SupplierConfig, supplierSchema } from './config/schema.ts'
 import { blockFaults, type ReferenceRules } from './config/supplier-block.ts'

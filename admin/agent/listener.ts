@@ -5,27 +5,17 @@
  * ready.
  */
 
-import {
-  createServer as createHttpServer,
-  type IncomingMessage,
-  type ServerResponse,
-} from 'node:http'
+import { createServer as createHttpServer } from 'node:http'
 import { type AddressInfo, createServer as createNetServer, type Socket } from 'node:net'
-import {
-  Server,
-  ServerCredentials,
-  type ServerUnaryCall,
-  type ServiceDefinition,
-  type sendUnaryData,
-  status,
-} from '@grpc/grpc-js'
-import { HealthImplementation } from 'grpc-health-check'
+import { createServer as createTlsServer } from 'node:tls'
 import { writeAgentAnswer } from '../../opd/agent/agent.ts'
 import { type AgentCall, readAgentCall } from '../../opd/agent/call.ts'
 import { atMost } from '../../opd/base/at-most.ts'
 import type { AgentConfig } from '../config.ts'
+import { type GrpcCall, GrpcServer, grpcStatus } from '../grpc/server.ts'
+import { HealthService } from './health.ts'
 import type { AgentMetrics } from './metrics.ts'
-import type { AgentPricer } from './pricer.ts'
+import type { AgentPricer, AgentPrices } from './pricer.ts'
 
 /** The name in the published service definition, and the one that the document 1.0 prints. */
 const agentServices = [
@@ -48,19 +38,6 @@ const readyInterval = 100
 const lastCalls = 1000
 const probeTimeout = 5000
 
-const asBytes = (bytes: Buffer) => bytes
-const serviceOf = (name: string): ServiceDefinition => ({
-  GetMutations: {
-    path: `/${name}/GetMutations`,
-    requestStream: false,
-    responseStream: false,
-    requestSerialize: asBytes,
-    requestDeserialize: asBytes,
-    responseSerialize: asBytes,
-    responseDeserialize: asBytes,
-  },
-})
-
 interface AgentDeps {
   config: AgentConfig
   pricer: AgentPricer
@@ -69,49 +46,43 @@ interface AgentDeps {
   ready: () => boolean
 }
 
-type UnaryCall = ServerUnaryCall<Buffer, Buffer>
-
 export class AgentListener {
   private readonly deps: AgentDeps
-  private readonly grpc: Server
-  private readonly health = new HealthImplementation({ '': 'NOT_SERVING' })
+  private readonly grpc: GrpcServer
+  private readonly health = new HealthService(agentServices)
   private readonly sockets = new Set<Socket>()
   private readonly server
-  private readonly injector
   private readonly lagTimer
   private readonly readyTimer
   private lastTick = performance.now()
-  private shown: 'SERVING' | 'NOT_SERVING' = 'NOT_SERVING'
   private draining = false
 
   constructor(deps: AgentDeps) {
     this.deps = deps
-    this.grpc = new Server({
-      'grpc.max_receive_message_length': maxMessage,
-      'grpc.max_concurrent_streams': maxStreams,
-      'grpc.max_connection_age_ms': deps.config.maxConnectionAge,
+    const answer = (call: GrpcCall) => void this.answer(call)
+    this.grpc = new GrpcServer({
+      methods: {
+        ...Object.fromEntries(agentServices.map((name) => [`/${name}/GetMutations`, answer])),
+        ...this.health.methods,
+      },
+      statusOf: (path) => this.statusOf(path),
+      maxMessage,
+      maxStreams,
+      maxConnectionAge: deps.config.maxConnectionAge,
     })
-    for (const name of agentServices)
-      this.grpc.addService(serviceOf(name), {
-        GetMutations: (call: UnaryCall, reply: sendUnaryData<Buffer>) =>
-          void this.answer(call, reply),
-      })
-    this.health.addToServer(this.grpc)
-    this.injector = this.grpc.createConnectionInjector(credentialsOf(deps.config))
     const probes = createHttpServer({ requestTimeout: probeTimeout }, (request, response) =>
-      this.probe(request, response),
+      response.writeHead(this.statusOf(request.url ?? ''), { connection: 'close' }).end(),
     )
-    const isTls = deps.config.tls !== undefined
-    this.server = createNetServer({ noDelay: true }, (socket) => {
+    this.server = serverOf(deps.config, (socket) => {
+      socket.on('error', () => socket.destroy())
+      readFirst(socket, (isHttp2) => {
+        if (isHttp2) this.grpc.accept(socket)
+        else probes.emit('connection', socket)
+      })
+    })
+    this.server.on('connection', (socket: Socket) => {
       this.sockets.add(socket)
       socket.once('close', () => this.sockets.delete(socket))
-      socket.on('error', () => socket.destroy())
-      if (isTls) this.injector.injectConnection(socket)
-      else
-        readFirst(socket, (isHttp2) => {
-          if (isHttp2) this.injector.injectConnection(socket)
-          else probes.emit('connection', socket)
-        })
     })
     this.server.maxConnections = maxConnections
     this.lagTimer = setInterval(() => {
@@ -132,21 +103,20 @@ export class AgentListener {
     return this.server.address() as AddressInfo
   }
 
-  /** Connections end with GOAWAY, and calls in flight have `lastCalls` to finish. Other nodes take over. */
+  /** Connections end with GOAWAY, and calls in flight are answered. Other nodes take over. */
   drain(): void {
     this.draining = true
     this.showReadiness()
-    this.injector.drain(lastCalls)
+    this.health.end()
+    this.grpc.drain()
   }
 
   async close(): Promise<void> {
-    this.draining = true
+    if (!this.draining) this.drain()
     clearInterval(this.lagTimer)
     clearInterval(this.readyTimer)
-    const closed = new Promise<void>((resolve) => this.server.close(() => resolve()))
-    const shutDown = new Promise<void>((resolve) => this.grpc.tryShutdown(() => resolve()))
-    await atMost(1000, Promise.all([closed, shutDown]))
-    this.grpc.forceShutdown()
+    await atMost(lastCalls, new Promise<void>((resolve) => this.server.close(() => resolve())))
+    this.grpc.close()
     for (const socket of this.sockets) socket.destroy()
   }
 
@@ -156,19 +126,14 @@ export class AgentListener {
 
   /** `grpc.health.v1.Health` tells the clients that watch of each change. */
   showReadiness(): void {
-    const state = this.isReady ? 'SERVING' : 'NOT_SERVING'
-    if (state === this.shown) return
-    this.shown = state
-    this.health.setStatus('', state)
-    for (const name of agentServices) this.health.setStatus(name, state)
+    this.health.show(this.isReady)
   }
 
-  private probe(request: IncomingMessage, response: ServerResponse): void {
-    const known: Record<string, number> = {
-      '/heartbeat': 200,
-      '/healthcheck': this.isReady ? 200 : 503,
-    }
-    response.writeHead(known[request.url ?? ''] ?? 404, { connection: 'close' }).end()
+  /** The status of a probe. */
+  private statusOf(path: string): number {
+    if (path === '/heartbeat') return 200
+    if (path === '/healthcheck') return this.isReady ? 200 : 503
+    return 404
   }
 
   /** Milliseconds by which the event loop is late: calls wait in the kernel meanwhile. */
@@ -176,40 +141,44 @@ export class AgentListener {
     return Math.max(0, performance.now() - this.lastTick - lagInterval)
   }
 
-  private async answer(call: UnaryCall, reply: sendUnaryData<Buffer>): Promise<void> {
+  private async answer(call: GrpcCall): Promise<void> {
     const { metrics } = this.deps
     const began = performance.now()
-    const bytes = await this.answerTo(call, began)
-    if (bytes === null) reply({ code: status.INVALID_ARGUMENT, details: 'not an RTBRequest' })
-    else reply(null, bytes)
+    const answer = this.answerTo(call, began)
+    // Without a promise where none is needed: the answer is then written with the others of its connection.
+    const bytes = answer instanceof Promise ? await answer : answer
+    if (bytes === null) call.fail(grpcStatus.invalidArgument, 'not an RTBRequest')
+    else call.reply(bytes)
     metrics.answered(performance.now() - began)
   }
 
   /** null: the bytes are no RTBRequest. */
-  private async answerTo(call: UnaryCall, began: number): Promise<Buffer | null> {
-    const { metrics } = this.deps
-    let id = ''
-    try {
-      const read = readAgentCall(call.request)
-      if (typeof read === 'string') {
-        metrics.refused('', read)
-        return read === 'malformed' ? null : writeAgentAnswer('', [], null)
-      }
-      id = read.id
-      const deadline = began + this.timeOf(read, call)
-      const { mutations, modelVersion } = await this.deps.pricer.price(read, deadline, this.lag)
-      return writeAgentAnswer(id, mutations, modelVersion)
-    } catch {
+  private answerTo(call: GrpcCall, began: number): Buffer | null | Promise<Buffer> {
+    const { metrics, pricer } = this.deps
+    const read = readAgentCall(call.message)
+    if (typeof read === 'string') {
+      metrics.refused('', read)
+      return read === 'malformed' ? null : writeAgentAnswer('', [], null)
+    }
+    const { id } = read
+    const failed = () => {
       // The engine logged and counted the fault. The bids keep their prices.
       metrics.refused('', 'internal')
       return writeAgentAnswer(id, [], null)
     }
+    const written = ({ mutations, modelVersion }: AgentPrices) =>
+      writeAgentAnswer(id, mutations, modelVersion)
+    try {
+      const prices = pricer.price(read, began + this.timeOf(read, call), this.lag)
+      return prices instanceof Promise ? prices.then(written).catch(failed) : written(prices)
+    } catch {
+      return failed()
+    }
   }
 
   /** Milliseconds for this call: of the configuration, of the exchange's tmax, and of the caller's deadline. */
-  private timeOf({ tmax }: AgentCall, call: UnaryCall): number {
-    const deadline = call.getDeadline()
-    const left = (deadline instanceof Date ? deadline.getTime() : deadline) - Date.now()
+  private timeOf({ tmax }: AgentCall, call: GrpcCall): number {
+    const left = call.timeout - (performance.now() - call.began)
     return (
       Math.min(this.deps.config.timeout, tmax > 0 ? tmax : Number.POSITIVE_INFINITY, left) - wayBack
     )
@@ -233,12 +202,15 @@ function readFirst(socket: Socket, then: (isHttp2: boolean) => void): void {
   })
 }
 
-function credentialsOf({ tls }: AgentConfig): ServerCredentials {
-  if (tls === undefined) return ServerCredentials.createInsecure()
+function serverOf({ tls }: AgentConfig, onSocket: (socket: Socket) => void) {
+  if (tls === undefined) return createNetServer({ noDelay: true }, onSocket)
   const { cert, key, clientCa } = tls
-  return ServerCredentials.createSsl(
-    clientCa === undefined ? null : Buffer.from(clientCa),
-    [{ cert_chain: Buffer.from(cert), private_key: Buffer.from(key) }],
-    clientCa !== undefined,
+  return createTlsServer(
+    {
+      ...{ cert, key, noDelay: true, handshakeTimeout: probeTimeout },
+      ALPNProtocols: ['h2', 'http/1.1'],
+      ...(clientCa !== undefined && { ca: clientCa, requestCert: true, rejectUnauthorized: true }),
+    },
+    onSocket,
   )
 }

@@ -35,18 +35,18 @@ export class AgentPricer {
   }
 
   /**
-   * The mutations of one call.
+   * The mutations of one call, at once if it takes no more than a slice.
    *
    * @param deadline - `performance.now()` after which no bid is priced
    * @param lag - milliseconds by which the event loop is late: the call waited in the kernel meanwhile
    * @param sees - whether the caller may ask for prices of a supplier
    */
-  async price(
+  price(
     call: AgentCall,
     deadline: number,
     lag: number,
     sees: (ssp: string) => boolean = () => true,
-  ): Promise<AgentPrices> {
+  ): AgentPrices | Promise<AgentPrices> {
     const { engine, metrics, originators, supplierState } = this.deps
     const ssp = originators[call.originator] ?? call.originator
     const state = sees(ssp) ? supplierState(ssp) : 'unknown'
@@ -62,25 +62,46 @@ export class AgentPricer {
     if (isLate || this.sliced >= maxSliced) return refuse('overload')
     const pricing = engine.priceAgentCall(ssp, call)
     if (pricing === null) return refuse('disabled')
+    const { bids, modelVersion } = pricing
     const mutations: Mutation[] = []
-    let sliceEnd = performance.now() + slice
+    const isDone = priceSlice(bids, mutations)
+    if (!isDone) return this.priceRest(ssp, { mutations, modelVersion }, bids, deadline)
+    metrics.priced(ssp, mutations.length)
+    return { mutations, modelVersion }
+  }
+
+  /** Yields to the event loop before each slice. */
+  private async priceRest(
+    ssp: string,
+    prices: AgentPrices & { mutations: Mutation[] },
+    bids: Iterator<Mutation | null>,
+    deadline: number,
+  ): Promise<AgentPrices> {
+    const { metrics } = this.deps
     this.sliced++
     try {
-      for (const mutation of pricing.bids) {
-        if (mutation !== null) mutations.push(mutation)
-        if (performance.now() < sliceEnd) continue
+      for (let isDone = false; !isDone; isDone = priceSlice(bids, prices.mutations)) {
         await new Promise((resolve) => setImmediate(resolve))
         // What was priced so far is sent: those bids are recorded.
-        if (performance.now() > deadline) {
-          metrics.cut(ssp)
-          break
-        }
-        sliceEnd = performance.now() + slice
+        if (performance.now() <= deadline) continue
+        metrics.cut(ssp)
+        break
       }
     } finally {
       this.sliced--
     }
-    metrics.priced(ssp, mutations.length)
-    return { mutations, modelVersion: pricing.modelVersion }
+    metrics.priced(ssp, prices.mutations.length)
+    return prices
+  }
+}
+
+/** Prices bids for one slice. True: those were all. */
+function priceSlice(bids: Iterator<Mutation | null>, mutations: Mutation[]): boolean {
+  const end = performance.now() + slice
+  for (;;) {
+    const { value, done } = bids.next()
+    if (done === true) return true
+    if (value !== null) mutations.push(value)
+    if (performance.now() >= end) return false
   }
 }

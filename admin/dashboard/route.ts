@@ -4,6 +4,7 @@ import { extname } from 'node:path'
 import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import * as z from 'zod'
 import { addRoute, type Call } from '../http/call.ts'
+import { compressed } from '../http/compressed.ts'
 
 const modules: Readonly<Record<string, string>> = {
   preact: 'preact',
@@ -103,6 +104,7 @@ export function dashboard({ realm, external }: DashboardDeps): FastifyPluginAsyn
   const connect = external === null ? "'self'" : `'self' ${new URL(external.issuer).origin}`
   const headers = headersFor(connect)
   return async (app) => {
+    app.addHook('onSend', compressed)
     for (const [path, { type, body }] of await files()) {
       const handler = async (_request: FastifyRequest, reply: FastifyReply) =>
         reply.headers(headers).type(type).send(body)

@@ -2,6 +2,7 @@
 
 import type { ArmSums } from '../../opd/pricing/stats.ts'
 import type { Mode } from '../../opd/shared/arms.ts'
+import type { EndpointOnNode } from '../management/endpoints.ts'
 
 export interface ModeFigures {
   /** Since the start of the node, all arms. Money is CPM in the base currency, summed over wins. */
@@ -19,30 +20,29 @@ export interface ModeFigures {
   alarms: Record<string, number>
 }
 
-interface EndpointFigures {
-  url: string
-  state: 'up' | 'failing' | 'ejected' | 'unhealthy' | 'out'
-  /** Consecutive failures up to the last request. */
-  failures: number
-  inFlight?: number
-  /** Why it is not up. */
-  reason?: string
-  /** Milliseconds since the epoch: when its state began, and when a request is sent there again. */
-  since?: number
-  nextTry?: number
-  lastError?: { text: string; at: number }
-}
-
 /** What became of the bids of a supplier in the last minutes. */
 export interface FunnelFigures {
   decided: number
   /** Bids, and bid responses with bids, that lack the macro. */
   noMacro: number
+  /** Bids that OPD left unchanged for another reason, such as a fixed price. */
+  left: number
   /** Notices by status. */
   notices: Record<string, number>
   /** Wins whose price is in the sums, and those of them that cleared below half of the price sent. */
   cleared: number
   clearedLow: number
+}
+
+/** Of the requests to the endpoints of a supplier with a canary, or to those of the canary, since the start of the node. */
+export interface VariantFigures {
+  /** By outcome. */
+  requests: Record<string, number>
+  /** By upper bound in seconds. */
+  durations: Record<string, number>
+  /** Bids, and the sum of their prices in CPM as the supplier sent them. */
+  bids: number
+  prices: number
 }
 
 export interface SupplierFigures {
@@ -60,7 +60,9 @@ export interface SupplierFigures {
   left: Record<string, number>
   /** Notices by status. */
   notices: Record<string, number>
-  endpoints: EndpointFigures[]
+  endpoints: EndpointOnNode[]
+  /** Absent: there was no canary. */
+  variants?: Record<'main' | 'canary', VariantFigures>
   /** Requests a second that nodes may let through; null: no limit. */
   qps: number | null
 }
@@ -81,6 +83,8 @@ export interface NodeFigures {
   /** Length of the last minutes in seconds; shorter after a start. */
   window: number
   problems: NodeProblem[]
+  /** Seconds without a bid request, in steps of half a minute; null: the node takes none. */
+  idle: number | null
   /** Notices without a supplier, such as rejected ones, by status. */
   unplaced: Record<string, number>
   suppliers: Record<string, SupplierFigures>
@@ -102,7 +106,7 @@ export function addedCounts<T extends object>(a: T, b: T): T {
 const worse = { up: 0, failing: 1, ejected: 2, unhealthy: 3, out: 4 } as const
 
 /** An endpoint has the worst state that any node sees. */
-function mergedEndpoints(a: EndpointFigures[], b: EndpointFigures[]): EndpointFigures[] {
+function mergedEndpoints(a: EndpointOnNode[], b: EndpointOnNode[]): EndpointOnNode[] {
   const byUrl = new Map(a.map((each) => [each.url, each]))
   for (const each of b) {
     const known = byUrl.get(each.url)

@@ -12,12 +12,14 @@ import { dayNumber, readArmDays } from '../store/arm-days.ts'
 import type { Tables } from '../store/tables.ts'
 
 /** Days of UTC that are compared, today included. */
-const comparedDays = 7
+export const comparedDays = 7
 /** A read is used again for so many times its duration. */
 const rest = 3
 
 interface KeptSumsDeps {
   db: Kysely<Tables>
+  /** Days of UTC, today included. */
+  days: number
   /** Stores what this node has counted so far. */
   flush: () => Promise<unknown>
   rules: () => ReportRules
@@ -51,10 +53,10 @@ export class KeptSums {
   readonly read = oneAtATime(async () => {
     const began = performance.now()
     if (began < this.next) return
-    const { db, flush, rules, now, log } = this.deps
+    const { db, days, flush, rules, now, log } = this.deps
     try {
       await flush()
-      const rows = await readArmDays(db, dayNumber(now()) - comparedDays + 1)
+      const rows = await readArmDays(db, dayNumber(now()) - days + 1)
       const settings = rules()
       const found = new Map<string, ComparedArms>()
       const slices = createSlices()

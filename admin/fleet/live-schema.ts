@@ -62,6 +62,15 @@ const reasonSchema = z.strictObject({
   fix: z.string().nullable().describe('What to do; null: the text says it'),
 })
 
+const variantSchema = z.strictObject({
+  requests: count.describe('Sent since the nodes started'),
+  failed: count.describe('Those of them without a whole response in time'),
+  bids: count.describe('In responses of at most 64 KiB without a content encoding'),
+  price: z.number().nullable().describe('Mean price of the bids, CPM, as the supplier sent them'),
+  p50: z.number().nullable().describe('Seconds that the endpoints took, median'),
+  p99: z.number().nullable(),
+})
+
 const integrationSchema = z
   .strictObject({
     ssp: z.string(),
@@ -98,12 +107,17 @@ const integrationSchema = z
         state: z.enum(['up', 'failing', 'ejected', 'unhealthy', 'out']),
         failures: count.describe('Consecutive failures up to the last request'),
         inFlight: count.optional(),
+        canary: z.literal(true).optional().describe('It is one of the canary'),
         reason: z.string().optional().describe('Why it is not up'),
         since: count.optional().describe('Milliseconds since the epoch at which the state began'),
         nextTry: count.optional().describe('When a request is sent there again'),
         lastError: z.strictObject({ text: z.string(), at: count }).optional(),
       }),
     ),
+    variants: z
+      .strictObject({ main: variantSchema, canary: variantSchema })
+      .optional()
+      .describe('Absent: the supplier had no canary since the nodes started'),
     qps: z.number().nullable().describe('The allotment of these nodes; null: no limit'),
   })
   .meta({ id: 'LiveIntegration' })
@@ -120,24 +134,52 @@ const nodeSchema = z
   })
   .meta({ id: 'LiveNode' })
 
+const head = {
+  at: z.number().describe('Milliseconds since the epoch'),
+  scope: z.enum(['all nodes', 'one node']),
+  node: z.string().describe('The node that answered'),
+  nodes: z.array(nodeSchema),
+  currency: z.string().describe('Currency of all amounts, in units'),
+  caller: z.strictObject({
+    name: z.string(),
+    account: z.string(),
+    role: z.enum(roles).nullable(),
+  }),
+  heldAll: z.boolean(),
+  unplaced: counts.describe('Notices without an integration, by status; only for account `*`'),
+}
+
 export const liveSchema = z
   .strictObject({
-    at: z.number().describe('Milliseconds since the epoch'),
-    scope: z.enum(['all nodes', 'one node']),
-    node: z.string().describe('The node that answered'),
-    nodes: z.array(nodeSchema),
-    currency: z.string().describe('Currency of all amounts, in units'),
-    caller: z.strictObject({
-      name: z.string(),
-      account: z.string(),
-      role: z.enum(roles).nullable(),
-    }),
-    heldAll: z.boolean(),
-    unplaced: counts.describe('Notices without an integration, by status; only for account `*`'),
+    ...head,
     integrations: z.array(integrationSchema),
   })
   .meta({ id: 'Live' })
 
+const listedSchema = integrationSchema
+  .pick({
+    ...{ ssp: true, name: true, account: true, opd: true, held: true, health: true },
+    ...{ requests: true, total: true, sent: true, failed: true, refused: true },
+    ...{ rate: true, p50: true, p99: true },
+  })
+  .extend({
+    modes: z
+      .array(modeSchema.pick({ mode: true, kept: true, keptSpend: true }))
+      .describe('The configured mode; none if nothing was decided'),
+  })
+  .meta({ id: 'ListedIntegration' })
+
+export const listSchema = z
+  .strictObject({
+    ...head,
+    tag: z.string().describe('To be sent as `since` of the next call'),
+    whole: z.boolean().describe('Whether all integrations are sent, not only those that changed'),
+    integrations: z.array(listedSchema),
+  })
+  .meta({ id: 'LiveList' })
+
+export type ListedIntegration = z.infer<typeof listedSchema>
+export type LiveListAnswer = z.infer<typeof listSchema>
 export type LiveSnapshot = z.infer<typeof liveSchema>
 export type LiveIntegration = z.infer<typeof integrationSchema>
 export type LiveMode = z.infer<typeof modeSchema>

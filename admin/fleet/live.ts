@@ -14,8 +14,16 @@ import {
 import { jsonAnswer, queryOf, type Route } from '../http/call.ts'
 import { Problem } from '../http/problem.ts'
 import { type Caller, canSee, may, roles } from '../http/roles.ts'
+import { find } from '../management/access.ts'
 import type { ComparedArms } from '../reports/arms.ts'
-import { added, addedCounts, type NodeFigures, quantile, type SupplierFigures } from './figures.ts'
+import {
+  added,
+  addedCounts,
+  type NodeFigures,
+  quantile,
+  type SupplierFigures,
+  type VariantFigures,
+} from './figures.ts'
 import { healthOf, isKnown, keptLevel, requestCounts } from './health.ts'
 import type { KeptSums } from './kept-sums.ts'
 import {
@@ -47,7 +55,7 @@ const keptOf = (interval: Interval | null, floor: number | undefined): Kept | nu
     : { ...interval, floor, known: isKnown(interval), level: keptLevel(interval, floor) }
 
 /** Sums of CPM are for a thousand impressions. */
-const units = (cpm: number) => cpm / 1000
+export const units = (cpm: number) => cpm / 1000
 
 /** Wins and spend that the optimized bids would have at the rates of the holdout, minus those that they have. */
 function missingOf(optimised: KeptTotals, holdout: KeptTotals) {
@@ -96,12 +104,20 @@ function modesOf(
 }
 
 /** Whether there was a notice since the nodes started, or a win in the last days. */
-const isNoticed = (
+export const isNoticed = (
   figures: SupplierFigures | undefined,
   armsOf: (mode: Mode) => ComparedArms | null,
 ): boolean =>
   Object.keys(figures?.notices ?? {}).length > 0 ||
   modes.some((mode) => Object.values(armsOf(mode) ?? {}).some(({ wins }) => wins > 0))
+
+/** The figures of one supplier over some nodes; undefined: none has any. */
+export function summedFigures(nodes: readonly NodeFigures[], id: string) {
+  let figures: SupplierFigures | undefined
+  for (const { suppliers } of nodes)
+    if (suppliers[id] !== undefined) figures = added(figures, suppliers[id])
+  return figures
+}
 
 type LiveSupplier = ReturnType<LiveDeps['suppliers']>[number]
 
@@ -111,6 +127,22 @@ interface IntegrationState {
   holds: ReadonlySet<string>
   inactive: readonly string[]
   noticed: boolean | null
+}
+
+function variantOf({ requests, durations, bids, prices }: VariantFigures) {
+  const { sent, failed } = requestCounts(requests)
+  return {
+    ...{ requests: sent, failed, bids },
+    price: bids === 0 ? null : prices / bids,
+    p50: quantile(durations, 0.5),
+    p99: quantile(durations, 0.99),
+  }
+}
+
+function variantsOf(figures: SupplierFigures | undefined): Pick<LiveIntegration, 'variants'> {
+  const variants = figures?.variants
+  if (variants === undefined) return {}
+  return { variants: { main: variantOf(variants.main), canary: variantOf(variants.canary) } }
 }
 
 function integrationOf(
@@ -147,57 +179,105 @@ function integrationOf(
     left: figures?.left ?? {},
     notices: figures?.notices ?? {},
     endpoints: figures?.endpoints ?? [],
+    ...variantsOf(figures),
     qps: figures?.qps ?? null,
   }
 }
 
-/** Only the caller's suppliers; account `*` sees all. `only`: the id of a node. Null: there is no such node. */
+/** Seconds without a bid request after which a node has no traffic. */
+const longIdle = 60
+
+/** That no bid request comes to the node, though others of its location have them. */
+function idleProblem({ node, location, idle }: NodeFigures, all: readonly NodeFigures[]) {
+  const busy = (other: NodeFigures) =>
+    other.node !== node &&
+    other.location === location &&
+    other.idle !== null &&
+    other.idle < longIdle
+  if (idle === null || idle < longIdle || !all.some(busy)) return []
+  const text = `no bid request has come for ${Math.floor(idle / 60)} min, and other nodes have them: the load balancer does not use the node`
+  return [{ level: 'warn' as const, text }]
+}
+
+/** One integration after the other. `all`: the sums of all nodes, and not those of one. */
+export function* integrationsOf(
+  deps: LiveDeps,
+  counted: readonly NodeFigures[],
+  all: boolean,
+  among: (supplier: LiveSupplier) => boolean,
+): Generator<LiveIntegration> {
+  const holds = deps.holds()
+  const locations = new Set(counted.map(({ location }) => location))
+  for (const supplier of deps.suppliers()) {
+    if (!among(supplier)) continue
+    const { id } = supplier
+    const figures = summedFigures(counted, id)
+    const opd = deps.opd(id)
+    const armsOf = (mode: Mode) => (all ? deps.kept.armsOf(id, mode) : null)
+    yield integrationOf(supplier, figures, {
+      opd,
+      modes: modesOf(figures, opd, armsOf),
+      holds,
+      inactive: deps.inactive(id).filter((location) => locations.has(location)),
+      // notices may come to any node, so one node alone cannot say that there are none
+      noticed: all ? isNoticed(figures, armsOf) : null,
+    })
+  }
+}
+
+interface LiveScope {
+  /** The id of a node; undefined: all nodes. */
+  node?: string | undefined
+  /** The id of a supplier; undefined: all that the caller may see. */
+  ssp?: string | undefined
+}
+
+/** The nodes, and those of them that count. Null: there is no such node. */
+export async function nodesOf(deps: LiveDeps, only: string | undefined) {
+  const all = await deps.nodes()
+  const counted = only === undefined ? all : all.filter(({ node }) => node === only)
+  // the sums of the last days are those of all nodes
+  if (only === undefined) await deps.kept.read()
+  return counted.length === 0 ? null : { all, counted }
+}
+
+/** Only the caller's suppliers; account `*` sees all. Null: there is no such node. */
 export async function liveSnapshot(
   deps: LiveDeps,
   caller: Caller,
-  only: string | undefined,
+  { node, ssp }: LiveScope = {},
 ): Promise<LiveSnapshot | null> {
-  const { suppliers, holds, now } = deps
-  const all = await deps.nodes()
-  const counted = only === undefined ? all : all.filter(({ node }) => node === only)
-  if (counted.length === 0) return null
-  // the sums of the last days are those of all nodes
-  if (only === undefined) await deps.kept.read()
-  const held = holds()
-  const locations = new Set(counted.map(({ location }) => location))
-  const at = now()
-  const integrations = suppliers()
-    .filter(({ account }) => canSee(caller, account))
-    .map((supplier) => {
-      const { id } = supplier
-      let figures: SupplierFigures | undefined
-      for (const node of counted)
-        if (node.suppliers[id] !== undefined) figures = added(figures, node.suppliers[id])
-      const opd = deps.opd(id)
-      const armsOf = (mode: Mode) => (only === undefined ? deps.kept.armsOf(id, mode) : null)
-      return integrationOf(supplier, figures, {
-        opd,
-        modes: modesOf(figures, opd, armsOf),
-        holds: held,
-        inactive: deps.inactive(id).filter((location) => locations.has(location)),
-        // notices may come to any node, so one node alone cannot say that there are none
-        noticed: only === undefined ? isNoticed(figures, armsOf) : null,
-      })
-    })
+  const nodes = await nodesOf(deps, node)
+  if (nodes === null) return null
+  const among = ({ id, account }: LiveSupplier) =>
+    (ssp === undefined || id === ssp) && canSee(caller, account)
+  const integrations = [...integrationsOf(deps, nodes.counted, node === undefined, among)]
+  return { ...headOf(deps, caller, nodes, node), integrations }
+}
+
+/** What an answer says besides its integrations. */
+export function headOf(
+  deps: LiveDeps,
+  caller: Caller,
+  { all, counted }: Record<'all' | 'counted', readonly NodeFigures[]>,
+  only: string | undefined,
+): Omit<LiveSnapshot, 'integrations'> {
+  const at = deps.now()
+  const held = deps.holds()
   const { subject, account } = caller
   const role = roles.findLast((each) => may(caller.roles, each)) ?? null
   return {
     at,
     scope: only === undefined ? 'all nodes' : 'one node',
     node: all[0]!.node,
-    nodes: all.map(({ node, location, version, started, at: published, window, problems }) => ({
-      node,
-      location,
-      version,
-      window,
-      problems,
-      started: new Date(started).toISOString(),
-      age: Math.max(0, (at - published) / 1000),
+    nodes: all.map((each) => ({
+      node: each.node,
+      location: each.location,
+      version: each.version,
+      window: each.window,
+      problems: [...each.problems, ...idleProblem(each, all)],
+      started: new Date(each.started).toISOString(),
+      age: Math.max(0, (at - each.at) / 1000),
     })),
     currency: deps.currency(),
     caller: { name: subject, account, role },
@@ -206,15 +286,16 @@ export async function liveSnapshot(
       account === '*'
         ? counted.reduce<Record<string, number>>((sum, node) => addedCounts(sum, node.unplaced), {})
         : {},
-    integrations,
   }
 }
 
 const liveQuery = z.strictObject({
   node: z.string().optional().describe('Only this node; by default the sums of all nodes'),
+  ssp: z.string().optional().describe('Only this supplier'),
 })
 
-export const liveRoute = (deps: LiveDeps): Route => ({
+/** `polled`: for one supplier, which its page polls. */
+export const liveRoute = (deps: LiveDeps, polled: LiveDeps): Route => ({
   method: 'GET',
   path: '/api/svc/live/',
   id: 'live',
@@ -225,8 +306,10 @@ export const liveRoute = (deps: LiveDeps): Route => ({
   answers: { 200: jsonAnswer('Figures by integration', liveSchema) },
   problems: [404, 503],
   async handler(request) {
-    const { node } = queryOf(liveQuery, request)
-    const snapshot = await liveSnapshot(deps, request.caller!, node)
+    const { node, ssp } = queryOf(liveQuery, request)
+    if (ssp !== undefined) find(deps, request, ssp)
+    const from = ssp === undefined ? deps : polled
+    const snapshot = await liveSnapshot(from, request.caller!, { node, ssp })
     if (snapshot === null) throw new Problem('unknown_node')
     return snapshot
   },

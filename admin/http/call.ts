@@ -8,6 +8,7 @@ import type {
   preHandlerAsyncHookHandler,
 } from 'fastify'
 import type * as z from 'zod'
+import { compressed } from './compressed.ts'
 import { rejectEncodedBody } from './hooks.ts'
 import { takeJsonAsBytes } from './json-body.ts'
 import { malformed, type ProblemFault } from './problem.ts'
@@ -103,6 +104,8 @@ export function addRoute(
       method,
       url: form,
       onRequest,
+      // notices of wins have answers of a few bytes, and are many
+      ...(method === 'GET' && path.startsWith('/api/svc/') ? { onSend: compressed } : {}),
       exposeHeadRoute: head && method === 'GET',
       ...(bodyLimit === undefined ? {} : { bodyLimit }),
       config: { call },

@@ -12,7 +12,14 @@ import type { Notice } from './notice.ts'
 /** The part of the engine that notices need. */
 export type NoticeEngine = Pick<
   Engine,
-  'findDecision' | 'explain' | 'rate' | 'recordWin' | 'learnWin' | 'learnLoss' | 'withdrawExposure'
+  | 'findDecision'
+  | 'loggedSuppliers'
+  | 'explain'
+  | 'rate'
+  | 'recordWin'
+  | 'learnWin'
+  | 'learnLoss'
+  | 'withdrawExposure'
 >
 
 /** The part of the ledger that notices need. */

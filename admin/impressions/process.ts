@@ -168,6 +168,15 @@ export class Notices {
     return ssp !== undefined && this.deps.integration(ssp) !== null ? ssp : ''
   }
 
+  /**
+   * The only supplier that bid with the id of the notice, as far as this node knows, so that the supplier whose notices are
+   * refused can be told. Only the memory of this node is asked: a caller without a credential must not cost more.
+   */
+  private bidderOf({ bidId }: Notice): string {
+    const [supplier, ...others] = this.deps.engine.loggedSuppliers(bidId)
+    return supplier === undefined || others.length > 0 ? '' : this.labelOf(supplier)
+  }
+
   private count(notice: Notice, status: Status, { supplier, mode = '', by }: NoticeLabels): void {
     this.deps.counters.countNotice(supplier, mode, status, by ?? 'none', notice.event)
   }
@@ -327,7 +336,10 @@ export class Notices {
   ): Promise<NoticeResult> {
     const { ledger, counters } = this.deps
     const at = this.deps.now()
-    const labels = record ?? { supplier: this.labelOf(notice.ssp), mode: '' }
+    const labels = record ?? {
+      supplier: this.labelOf(notice.ssp) || this.bidderOf(notice),
+      mode: '',
+    }
     const { supplier, mode } = labels
     const outcome = JSON.stringify({ status: 'rejected', supplier, mode } satisfies NoticeOutcome)
     // unauthenticated notices write rows at a limited rate; beyond it they are only counted

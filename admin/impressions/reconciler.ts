@@ -20,7 +20,7 @@ const unknownReasons = ['unknown_bid', 'context_invalid', 'context_expired']
 interface ReconcilerDeps {
   notices: Notices
   wins: UnattributedWins
-  engine: Pick<Engine, 'hasLogged'>
+  engine: Pick<Engine, 'loggedSuppliers'>
   /** Milliseconds: a provisional win is looked up until it is this old. */
   contextTtl: () => number
   now: () => number
@@ -51,7 +51,7 @@ export class Reconciler {
       const { now, contextTtl, engine } = this.deps
       await this.lookUp([provisional], now() - contextTtl(), () => true)
       await this.lookUp(unknownReasons, now() - unknownFor, (win) =>
-        bidIdsOf(win).some((bidId) => engine.hasLogged(bidId)),
+        bidIdsOf(win).some((bidId) => engine.loggedSuppliers(bidId).length > 0),
       )
       this.failed = false
     } catch (error) {

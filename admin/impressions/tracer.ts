@@ -1,11 +1,9 @@
-/** Reports each notice to a tracer when its response is sent. */
+/** Traces of notices. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 
 /** Times are `performance.now()`. */
 export interface FinishedNotice {
   path: string
-  /** A flat list of names and values, as received. */
-  fields: readonly string[]
   arrived: number
   ended: number
   /** The status of the response. */
@@ -16,25 +14,33 @@ export interface FinishedNotice {
   bidId: string | null
 }
 
+export interface NoticeSpan {
+  end(notice: FinishedNotice): void
+}
+
 export interface NoticeTracer {
-  noticeFinished(notice: FinishedNotice): void
+  /** `fields`: a flat list of names and values, as received. null: the notice is not sampled. */
+  beginNotice(fields: readonly string[]): NoticeSpan | null
 }
 
 const textOf = (value: unknown) => (typeof value === 'string' ? value : null)
 
 /** Traces the routes of this plugin. Of the query only the bid id is recorded. */
 export function traceNotices(app: FastifyInstance, tracer: NoticeTracer): void {
-  const arrivals = new WeakMap<FastifyRequest, number>()
-  app.addHook('onRequest', async (request) => void arrivals.set(request, performance.now()))
+  const spans = new WeakMap<FastifyRequest, { span: NoticeSpan; arrived: number }>()
+  app.addHook('onRequest', async (request) => {
+    const span = tracer.beginNotice(request.raw.rawHeaders)
+    if (span !== null) spans.set(request, { span, arrived: performance.now() })
+  })
   app.addHook('onSend', async (request, reply, payload) => {
-    const ended = performance.now()
+    const begun = spans.get(request)
+    if (begun === undefined) return payload
     const accepted = reply.statusCode === 200 && typeof payload === 'string'
     const { status, by } = (accepted ? JSON.parse(payload) : {}) as Record<string, unknown>
-    tracer.noticeFinished({
+    begun.span.end({
       path: request.routeOptions.url ?? '',
-      fields: request.raw.rawHeaders,
-      arrived: arrivals.get(request) ?? ended,
-      ended,
+      arrived: begun.arrived,
+      ended: performance.now(),
       code: reply.statusCode,
       status: textOf(status),
       by: textOf(by),

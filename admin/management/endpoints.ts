@@ -20,13 +20,18 @@ export interface ConfiguredEndpoint {
   priority: number
 }
 
-/** What a node knows of an endpoint. Times are milliseconds since the epoch. */
+/** What a node knows of an endpoint. */
 export interface EndpointOnNode {
   url: string
   state: 'up' | 'failing' | 'ejected' | 'unhealthy' | 'out'
+  /** Consecutive failures up to the last request. */
   failures: number
   inFlight?: number
+  /** It is one of the canary. */
+  canary?: true
+  /** Why it is not up. */
   reason?: string
+  /** Milliseconds since the epoch: when its state began, and when a request is sent there again. */
   since?: number
   nextTry?: number
   lastError?: { text: string; at: number }

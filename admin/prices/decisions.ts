@@ -116,7 +116,7 @@ const guarded: Readonly<Record<Guard, string | null>> = {
   silence: 'held at in_ba by a guard: notices have stopped',
   drop: 'held at in_ba by a guard: fewer wins than at this hour on earlier days',
   kept: 'held at in_ba by a guard: too few wins are kept',
-  cleared: 'held at in_ba by a guard: wins cleared above the price that was bid',
+  cleared: 'held at in_ba by a guard: wins cleared above the price that was bid, or far below it',
   number: 'held at in_ba by a guard: the model returned no number',
 }
 

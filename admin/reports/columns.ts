@@ -127,6 +127,16 @@ export const reports: Readonly<Record<string, Report>> = {
     ],
     largest: 'decided',
   },
+  summary: {
+    summary: 'Bids, wins, money, kept wins and spend, and discrepancy, in one table',
+    columns: [
+      ...['key', 'key2', 'decided', 'wins', 'win_rate', 'revenue', 'cleared', 'margin'],
+      ...['kept', 'kept_low', 'kept_high', 'kept_spend', 'kept_spend_low', 'kept_spend_high'],
+      ...['out_ba', 'difference', 'unattributed', 'duplicate', 'rejected', 'voided', 'over'],
+      ...['no_rate', 'currency'],
+    ] as Column[],
+    largest: 'margin',
+  },
 }
 
 /** The rows of a report, as a schema of its own such as `MarginRow`. */

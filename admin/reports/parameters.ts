@@ -6,7 +6,7 @@ import { queryOf } from '../http/call.ts'
 import { malformed } from '../http/problem.ts'
 import { day } from '../store/hour.ts'
 import { type Group, groups } from './scope.ts'
-import { instantOf, offsetAt } from './zone.ts'
+import { instantOf, isZone } from './zone.ts'
 
 const longestSpan = 400 * day
 
@@ -35,7 +35,7 @@ function readTime(sent: string): SentTime | null {
 }
 
 /** A date, a time, or milliseconds since 1970. */
-const time = z
+export const time = z
   .string()
   .transform((text, { addIssue }): SentTime => {
     const time = readTime(text)
@@ -45,15 +45,6 @@ const time = z
   })
   .optional()
   .meta({ type: ['string', 'integer'] })
-
-function isZone(name: string): boolean {
-  try {
-    offsetAt(0, name)
-    return true
-  } catch {
-    return false
-  }
-}
 
 const names = ['supplier', ...groups].join('|')
 
@@ -111,17 +102,19 @@ export const querySchema = z.strictObject({
     .describe('JSON or RFC 4180 CSV'),
 })
 
+/** Milliseconds since the epoch; a time without a zone is one of `tz`. */
+export function instantIn(time: SentTime | undefined, tz: string, otherwise: number): number {
+  if (time === undefined) return otherwise
+  return time.hasZone ? time.at : instantOf(time.at, tz)
+}
+
 type ReportQuery = Omit<z.output<typeof querySchema>, 'by' | 'from' | 'to'> &
   z.output<typeof grouping> & { from: number; to: number }
 
 export function reportOf(request: FastifyRequest, now: number): ReportQuery {
   const { by, from: start, to: end, ...rest } = queryOf(querySchema, request)
-  const instant = (time: SentTime | undefined, otherwise: number) => {
-    if (time === undefined) return otherwise
-    return time.hasZone ? time.at : instantOf(time.at, rest.tz)
-  }
-  const to = instant(end, now + 1)
-  const from = instant(start, to - day)
+  const to = instantIn(end, rest.tz, now + 1)
+  const from = instantIn(start, rest.tz, to - day)
   if (to - from > longestSpan)
     throw malformed([{ pointer: 'from', detail: 'a report covers at most 400 days' }])
   if (from > to) throw malformed([{ pointer: 'from', detail: 'from is later than to' }])

@@ -16,6 +16,16 @@ export function offsetAt(at: number, zone: string): number {
   return (sign === '-' ? -1 : 1) * (Number(hours) * hour + Number(minutes) * 60_000)
 }
 
+/** Whether there is a time zone of this name. */
+export function isZone(name: string): boolean {
+  try {
+    offsetAt(0, name)
+    return true
+  } catch {
+    return false
+  }
+}
+
 /** The instant of a time that was written without a zone; `wall` is the same time in UTC. */
 export function instantOf(wall: number, zone: string): number {
   // the offset at the instant itself, which differs on days when clocks change

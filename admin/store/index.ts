@@ -4,7 +4,7 @@ import type { Log } from '../../opd/base/log.ts'
 import { oneAtATime, shareRun } from '../../opd/base/one-at-a-time.ts'
 import { isMissingPartition } from './errors.ts'
 import { day } from './hour.ts'
-import { createLedger, type Ledger } from './ledger.ts'
+import { Ledger } from './ledger.ts'
 import { createLosses, type LossStore } from './losses.ts'
 import { migrate } from './migrations/index.ts'
 import { Outcomes } from './outcomes.ts'
@@ -210,10 +210,11 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
   let ahead = 0
   const clock = () => now() + ahead
   const outcomes = new Outcomes({ db: wins, postgres, now: clock, monotonic, log })
-  const ledger = createLedger(wins, postgres, observe, clock, outcomes)
+  const ledger = new Ledger(wins, postgres, observe, clock, outcomes)
   const listeners: (() => Promise<void>)[] = []
   let knownRevision = -1
   let lost = false
+  let closed = false
   function compareClocks(asked: number, clock: number): void {
     const answered = now()
     const difference = Math.round(clock - (asked + answered) / 2)
@@ -221,6 +222,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     if (Math.abs(difference - ahead) > Math.max(error, leastDifference)) ahead = difference
   }
   const poll = oneAtATime(async () => {
+    if (closed) return
     try {
       await check()
       const asked = now()
@@ -284,7 +286,10 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     lost: shareRun(async () => (await Promise.all(Object.entries(pings).map(ping))).flat()),
     async close() {
       clearInterval(timer)
+      closed = true
       await notifications?.close()
+      // Resolves when a poll that still uses the database has ended.
+      await poll()
       await ledger.flush()
       await close()
     },

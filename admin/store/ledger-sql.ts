@@ -20,7 +20,7 @@ import { markStale } from './stale-hours.ts'
 import { ledgerTable, type Tables } from './tables.ts'
 
 /** A look-up by bid id. `status` null: any but rejected; `supplier` null: any, otherwise this one or none. */
-interface BidLookup {
+export interface BidLookup {
   bidId: string
   event: string
   since: number

@@ -15,7 +15,7 @@ import { createBatcher } from './batcher.ts'
 import { isMissingPartition, isRowError, StoreError, unavailable } from './errors.ts'
 import { createLedgerDays, dayOfRow } from './ledger-days.ts'
 import type { NewRow, SameWin } from './ledger-input.ts'
-import { type Inserted, keyOf, ledgerSql } from './ledger-sql.ts'
+import { type BidLookup, type Inserted, keyOf, ledgerSql } from './ledger-sql.ts'
 import type { Outcome, Outcomes } from './outcomes.ts'
 import type { LedgerRow, Tables } from './tables.ts'
 
@@ -79,7 +79,42 @@ function outcomeOf(
   return [{ kind: 'notice', decision, event, at, body: outcome, row: isFresh ? row : null }]
 }
 
-export interface Ledger {
+export class Ledger {
+  private readonly statements: ReturnType<typeof ledgerSql>
+  private readonly days: ReturnType<typeof createLedgerDays> | null
+  private readonly holds: (lookup: BidLookup) => Promise<boolean>
+  private readonly observe: (seconds: number) => void
+  private readonly now: () => number
+  private readonly outcomes: Outcomes
+  private queue: Waiting[] = []
+  private running: Promise<void> | null = null
+  private readonly sweeping = new Set<Promise<void>>()
+  private replacedRows = 0
+
+  constructor(
+    db: Kysely<Tables>,
+    postgres: boolean,
+    observe: (seconds: number) => void,
+    now: () => number,
+    outcomes: Outcomes,
+  ) {
+    this.statements = ledgerSql(db, postgres)
+    this.days = postgres ? createLedgerDays(db) : null
+    this.holds = createBatcher(this.statements.holds)
+    this.observe = observe
+    this.now = now
+    this.outcomes = outcomes
+  }
+
+  /** Unattributed rows of any node that this node has replaced by attributed ones since its start. */
+  get replaced(): number {
+    return this.replacedRows
+  }
+
+  get waiting(): number {
+    return this.queue.length
+  }
+
   /**
    * Resolves when the row is on disk, or to 'duplicate' if the ledger has the win already. Rejects if the store is
    * lost. With `same`, one win is one row: an attributed row replaces the unattributed row of its win, and an
@@ -88,9 +123,17 @@ export interface Ledger {
    * `outcome`: what follows the row, as JSON. The caller applies it in the turn of the event loop in which it gets
    * 'recorded'. If it gets an error although the row is on disk, the journal of outcomes has it.
    */
-  record(row: LedgerRow, same?: SameWin, outcome?: string): Promise<'recorded' | 'duplicate'>
-  /** Unattributed rows of any node that this node has replaced by attributed ones since its start. */
-  readonly replaced: number
+  record(row: LedgerRow, same?: SameWin, outcome?: string): Promise<'recorded' | 'duplicate'> {
+    if (this.queue.length >= maxWaiting)
+      return Promise.reject(
+        new StoreError('overloaded', `${maxWaiting} notices are waiting for a commit`),
+      )
+    return new Promise((resolve, reject) => {
+      this.queue.push({ row: newRow(row, same, outcome ?? null), resolve, reject })
+      this.running ??= this.run()
+    })
+  }
+
   /**
    * Whether a win with this bid id and event was reported at or after `since`, for any decision. Rejected rows do not
    * count. `only` restricts the status, and the supplier to this one or none.
@@ -99,43 +142,40 @@ export interface Ledger {
     bidId: string,
     event: 'win' | 'billing',
     since: number,
-    only?: { status?: 'attributed'; supplier?: string | undefined },
-  ): Promise<boolean>
-  /** Sweeps the unattributed rows of an hour, because a node may have ended before it swept. */
-  sweepHour(begin: number): Promise<void>
-  /** Resolves when all rows so far are on disk. */
-  flush(): Promise<void>
-  readonly waiting: number
-}
+    only: { status?: 'attributed'; supplier?: string | undefined } = {},
+  ): Promise<boolean> {
+    const { status = null, supplier = null } = only
+    const decidedSince = Math.min(since, 2 * since - this.now())
+    return this.holds({ bidId, event, since, decidedSince, status, supplier })
+  }
 
-export function createLedger(
-  db: Kysely<Tables>,
-  postgres: boolean,
-  observe: (seconds: number) => void,
-  now: () => number,
-  outcomes: Outcomes,
-): Ledger {
-  const statements = ledgerSql(db, postgres)
-  const days = postgres ? createLedgerDays(db) : null
-  const holds = createBatcher(statements.holds)
-  let queue: Waiting[] = []
-  let running: Promise<void> | null = null
-  const sweeping = new Set<Promise<void>>()
-  let replaced = 0
+  /** Sweeps the unattributed rows of an hour, because a node may have ended before it swept. */
+  async sweepHour(begin: number): Promise<void> {
+    const swept = await this.statements.sweepHour(begin)
+    this.replacedRows += swept.length
+  }
+
+  /** Resolves when all rows so far are on disk. */
+  async flush(): Promise<void> {
+    while (this.running !== null) await this.running
+    await Promise.all(this.sweeping)
+  }
 
   /** Inserts the rows into their days. A day that another node has dropped meanwhile is created again. */
-  async function insert(rows: readonly NewRow[], again = true): Promise<Inserted> {
+  private async insert(rows: readonly NewRow[], again = true): Promise<Inserted> {
+    const { days } = this
     await days?.ensure(new Set(rows.map((row) => row.day)))
     try {
-      return await statements.insert(rows)
+      return await this.statements.insert(rows)
     } catch (error) {
       if (days === null || !again || !isMissingPartition(error)) throw error
       days.forget()
-      return insert(rows, false)
+      return this.insert(rows, false)
     }
   }
 
-  async function commit(batch: Waiting[]): Promise<void> {
+  private async commit(batch: Waiting[]): Promise<void> {
+    const { outcomes } = this
     // If a key occurs twice in a batch, only the first is inserted; the others are duplicates.
     const first = new Map<string, Waiting>()
     for (const each of batch) if (!first.has(keyOf(each.row))) first.set(keyOf(each.row), each)
@@ -146,44 +186,45 @@ export function createLedger(
       .sort((one, other) => (one.decision < other.decision ? -1 : 1))
     const began = performance.now()
     try {
-      const { fresh, removed } = await insert(rows)
+      const { fresh, removed } = await this.insert(rows)
       // another process may have taken over the outcomes of one that was stopped for so long
       if (performance.now() - began > longestCommit) throw new Error('the commit took too long')
-      replaced += removed.length
-      void settle(batch, first, new Set(fresh.map(keyOf)), id)
+      this.replacedRows += removed.length
+      void this.settle(batch, first, new Set(fresh.map(keyOf)), id)
     } catch (error) {
       if (isRowError(error)) outcomes.refused(id)
       else outcomes.unanswered(id)
       // a row that the database rejects must not fail the rest of the batch
       if (batch.length > 1 && isRowError(error)) {
-        for (const each of batch) await commit([each])
+        for (const each of batch) await this.commit([each])
         return
       }
       for (const each of batch) each.reject(unavailable(error))
     }
-    observe((performance.now() - began) / 1000)
+    this.observe((performance.now() - began) / 1000)
   }
 
   /**
    * Resolves the notices of committed rows, after the sweep if other nodes write. The next batch does not wait for
    * it.
    */
-  async function settle(
+  private async settle(
     batch: readonly Waiting[],
     first: ReadonlyMap<string, Waiting>,
     fresh: Set<string>,
     id: string,
   ): Promise<void> {
+    const { sweep } = this.statements
     const rows = [...first.values()].map(({ row }) => row).filter(({ since }) => since !== null)
-    if (statements.sweep !== null && rows.length > 0) {
+    if (sweep !== null && rows.length > 0) {
       // the rows are on disk: they stay there even if the sweep fails
-      const swept = await tracked(statements.sweep(rows).catch(() => []))
+      const swept = await this.tracked(sweep(rows).catch(() => []))
       for (const row of swept) {
         const own = first.get(keyOf(row))?.row.day === row.day
-        if (!own || !fresh.delete(keyOf(row))) replaced++
+        if (!own || !fresh.delete(keyOf(row))) this.replacedRows++
       }
     }
-    outcomes.committed(
+    this.outcomes.committed(
       id,
       [...first.values()].flatMap(({ row }) => outcomeOf(row, fresh.has(keyOf(row)))),
     )
@@ -193,59 +234,24 @@ export function createLedger(
     }
   }
 
-  async function tracked<T>(work: Promise<T>): Promise<T> {
+  private async tracked<T>(work: Promise<T>): Promise<T> {
     const done = work.then(() => undefined)
-    sweeping.add(done)
+    this.sweeping.add(done)
     try {
       return await work
     } finally {
-      sweeping.delete(done)
+      this.sweeping.delete(done)
     }
   }
 
-  async function run(): Promise<void> {
+  private async run(): Promise<void> {
     // Notices of one turn of the event loop share a batch. The next batch grows during a commit.
     await new Promise((resolve) => setImmediate(resolve))
-    while (queue.length > 0) {
-      const batch = queue.slice(0, independent(queue))
-      queue = queue.slice(batch.length)
-      await commit(batch)
+    while (this.queue.length > 0) {
+      const batch = this.queue.slice(0, independent(this.queue))
+      this.queue = this.queue.slice(batch.length)
+      await this.commit(batch)
     }
-    running = null
-  }
-
-  return {
-    record(row, same, outcome) {
-      if (queue.length >= maxWaiting)
-        return Promise.reject(
-          new StoreError('overloaded', `${maxWaiting} notices are waiting for a commit`),
-        )
-      return new Promise((resolve, reject) => {
-        queue.push({ row: newRow(row, same, outcome ?? null), resolve, reject })
-        running ??= run()
-      })
-    },
-    seenBid: (bidId, event, since, { status = null, supplier = null } = {}) =>
-      holds({
-        bidId,
-        event,
-        since,
-        decidedSince: Math.min(since, 2 * since - now()),
-        status,
-        supplier,
-      }),
-    async sweepHour(begin) {
-      replaced += (await statements.sweepHour(begin)).length
-    },
-    async flush() {
-      while (running !== null) await running
-      await Promise.all(sweeping)
-    },
-    get replaced() {
-      return replaced
-    },
-    get waiting() {
-      return queue.length
-    },
+    this.running = null
   }
 }

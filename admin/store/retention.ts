@@ -13,6 +13,7 @@ import type { Store } from './index.ts'
 import { createLease } from './lease.ts'
 import { createNextDays, dropDay, oldDays } from './ledger-days.ts'
 import { deleteLosses } from './losses.ts'
+import { deleteMinutes } from './minutes.ts'
 import { deleteOutcomes } from './outcomes.ts'
 import { openReader } from './reader.ts'
 import { clearStale, staleHours } from './stale-hours.ts'
@@ -31,12 +32,6 @@ interface RetentionOptions {
   clock?: () => number
 }
 
-interface Retention {
-  /** Runs now and resolves to the number of deleted rows, without those of dropped partitions. */
-  run(): Promise<number>
-  close(): void
-}
-
 /** Rows of one statement that deletes; their number adapts, so that it takes about `ms` milliseconds. */
 const slice = { least: 200, most: 10_000, ms: 20 }
 /** Milliseconds between two writes of hourly sums, a few rows each. */
@@ -48,30 +43,100 @@ const settle = 600_000
 /** Milliseconds between two runs. */
 const runInterval = 600_000
 
-export function createRetention(store: Store, options: RetentionOptions): Retention {
-  const { keep, now, log, pauseMs = 50, first } = options
-  const { clock = () => performance.now() } = options
-  const { db, postgres } = store
-  const lease = createLease(db, postgres, now)
-  let closed = false
-  /** False if closed, or if another node has the lease. */
-  const mayContinue = async () => !closed && (await lease.keep())
-  const pauseFor = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
-  const pause = () => pauseFor(pauseMs)
-  // sums are few rows, so that their pauses would take longer than the work
-  const briefPause = () => pauseFor(Math.min(pauseMs, sumsPauseMs))
+const pauseFor = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
-  const read = () => db.selectFrom('rolled').select(['until', 'sealed']).executeTakeFirstOrThrow()
+export class Retention {
+  private readonly store: Store
+  private readonly options: RetentionOptions
+  private readonly lease: ReturnType<typeof createLease>
+  private readonly pauseMs: number
+  private readonly clock: () => number
+  private readonly timers: NodeJS.Timeout[]
+  private closed = false
+
+  constructor(store: Store, options: RetentionOptions) {
+    const { now, log, first, pauseMs = 50, clock = () => performance.now() } = options
+    this.store = store
+    this.options = options
+    this.lease = createLease(store.db, store.postgres, now)
+    this.pauseMs = pauseMs
+    this.clock = clock
+    const start = shareRun(async () => {
+      await this.run().catch((error: Error) =>
+        log.warn({ err: error.message }, 'old rows could not be deleted'),
+      )
+    })
+    this.timers = [setInterval(start, runInterval).unref()]
+    if (first !== undefined) this.timers.push(setTimeout(start, first).unref())
+  }
+
+  /** Runs now and resolves to the number of deleted rows, without those of dropped partitions. */
+  async run(): Promise<number> {
+    if (!(await this.lease.take())) return 0
+    try {
+      return await this.addUpAndDelete()
+    } finally {
+      if (!this.closed) await this.lease.release()
+    }
+  }
+
+  close(): void {
+    this.closed = true
+    for (const timer of this.timers) clearTimeout(timer)
+  }
+
+  private async addUpAndDelete(): Promise<number> {
+    const { db, postgres } = this.store
+    const { keep, now, log } = this.options
+    if (postgres) await this.nextDays()
+    const end = now() - settle
+    let { until, sealed } = await db
+      .selectFrom('rolled')
+      .select(['until', 'sealed'])
+      .executeTakeFirstOrThrow()
+    if (until === 0) {
+      until = await this.begin(end)
+      sealed = until
+    }
+    until = await this.addUp(until, hourOf(end), 'until')
+    await this.addUpStale(sealed, until)
+    const old = now() - keep()
+    sealed = await this.addUp(sealed, Math.min(until, old - (old % day)), 'sealed')
+    const gone = postgres ? 0 : await this.deleteRows(sealed)
+    if (postgres) await this.dropDays(sealed)
+    await deleteArmDays(db, now())
+    while ((await this.mayContinue()) && (await deleteMinutes(db, now()))) await this.pause()
+    while ((await this.mayContinue()) && (await deleteLosses(db, old))) await this.pause()
+    // the event log was away for as long as rows are kept
+    while ((await this.mayContinue()) && (await deleteOutcomes(db, old))) await this.pause()
+    if (gone > 0) log.info({ rows: gone }, 'rows older than store.retentionDays were deleted')
+    return gone
+  }
+
+  /** False if closed, or if another node has the lease. */
+  private async mayContinue(): Promise<boolean> {
+    return !this.closed && (await this.lease.keep())
+  }
+
+  private pause(): Promise<void> {
+    return pauseFor(this.pauseMs)
+  }
+
+  /** Sums are few rows, so that whole pauses would take longer than the work. */
+  private readonly briefPause = () => pauseFor(Math.min(this.pauseMs, sumsPauseMs))
 
   /** Starts the roll-up at the oldest row. */
-  async function begin(end: number): Promise<number> {
-    const from = await nextRows(store, 0, hourOf(end))
-    await db.updateTable('rolled').set({ until: from, sealed: from }).execute()
+  private async begin(end: number): Promise<number> {
+    const from = await this.nextRows(this.store, 0, hourOf(end))
+    await this.store.db.updateTable('rolled').set({ until: from, sealed: from }).execute()
     return from
   }
 
   /** Runs `work` with a read-only connection. */
-  async function reading<T>(work: (reader: Pick<Store, 'db' | 'postgres'>) => Promise<T>) {
+  private async reading<T>(
+    work: (reader: Pick<Store, 'db' | 'postgres'>) => Promise<T>,
+  ): Promise<T> {
+    const { store } = this
     // only this thread can use a database in memory
     if (store.url === 'sqlite::memory:') return work(store)
     const reader = await openReader(store.url)
@@ -79,28 +144,32 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
   }
 
   /** The first hour of `[from, to)` with rows, or `to`: hours without rows have no sums. */
-  async function nextRows({ db }: Pick<Store, 'db'>, from: number, to: number): Promise<number> {
+  private async nextRows({ db }: Pick<Store, 'db'>, from: number, to: number): Promise<number> {
     const { rows } = await sql<{ at: number | null }>`select min(at) as at
-      from ${sql.table(ledgerTable(postgres))} where at >= ${from} and at < ${to}`.execute(db)
+      from ${sql.table(ledgerTable(this.store.postgres))}
+      where at >= ${from} and at < ${to}`.execute(db)
     const at = rows[0]?.at ?? null
     return at === null ? to : hourOf(at)
   }
 
   /** Sums the hours of `[from, to)` and records the progress in a column of `rolled`. */
-  async function addUp(from: number, to: number, column: 'until' | 'sealed'): Promise<number> {
+  private async addUp(from: number, to: number, column: 'until' | 'sealed'): Promise<number> {
     if (from >= to) return from
-    return reading(async (reader) => {
+    const { store } = this
+    return this.reading(async (reader) => {
       let done = from
-      while (done < to && (await mayContinue())) {
-        const next = await nextRows(reader, done, to)
+      while (done < to && (await this.mayContinue())) {
+        const next = await this.nextRows(reader, done, to)
         if (next < to && column === 'until') await store.ledger.sweepHour(next)
-        if (next < to) await addUpHour(store, reader, next, briefPause)
+        if (next < to) await addUpHour(store, reader, next, this.briefPause)
         const mark = Math.min(next + hour, to)
         // if a row of the hour has changed meanwhile, its rows are kept until they are summed again
         const unchanged = sql`and not exists (
           select 1 from stale_hours where hour >= ${done} and hour < ${mark})`
         const { numAffectedRows } = await sql`update rolled set ${sql.ref(column)} = ${mark}
-          where ${sql.ref(column)} = ${done} ${column === 'sealed' ? unchanged : sql``}`.execute(db)
+          where ${sql.ref(column)} = ${done} ${column === 'sealed' ? unchanged : sql``}`.execute(
+          store.db,
+        )
         if (numAffectedRows === 0n) break
         done = mark
       }
@@ -109,42 +178,45 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
   }
 
   /** Sums the hours of `[from, to)` again in which a row has changed. */
-  async function addUpStale(from: number, to: number): Promise<void> {
-    const marks = await staleHours(db)
+  private async addUpStale(from: number, to: number): Promise<void> {
+    const { store } = this
+    const marks = await staleHours(store.db)
     const stale = marks.filter((each) => each.hour >= from && each.hour < to)
     if (stale.length === 0) return
-    await reading(async (reader) => {
+    await this.reading(async (reader) => {
       for (const each of stale) {
-        if (!(await mayContinue())) return
-        await addUpHour(store, reader, each.hour, briefPause)
-        await clearStale(db, each)
+        if (!(await this.mayContinue())) return
+        await addUpHour(store, reader, each.hour, this.briefPause)
+        await clearStale(store.db, each)
       }
     })
   }
 
   /** SQLite: deletes rows of before `before` and returns their number. */
-  async function deleteRows(before: number): Promise<number> {
+  private async deleteRows(before: number): Promise<number> {
     let gone = 0
-    for (let size = slice.least; await mayContinue(); ) {
-      const began = clock()
+    for (let size = slice.least; await this.mayContinue(); ) {
+      const began = this.clock()
       const { numAffectedRows = 0n } = await sql`
         delete from ledger where rowid in (
           select rowid from ledger where at < ${before} limit ${sql.lit(size)}
-        )`.execute(db)
-      const took = clock() - began
+        )`.execute(this.store.db)
+      const took = this.clock() - began
       gone += Number(numAffectedRows)
       if (numAffectedRows < size) break
       if (took < slice.ms / 2) size = Math.min(slice.most, 2 * size)
       else if (took > slice.ms) size = Math.max(slice.least, size >> 1)
-      await pause()
+      await this.pause()
     }
     return gone
   }
 
   /** Drops the days whose decisions and notices are all of before `before`. */
-  async function dropDays(before: number): Promise<void> {
+  private async dropDays(before: number): Promise<void> {
+    const { db } = this.store
+    const { log } = this.options
     for (const name of await oldDays(db, before)) {
-      for (let tries = dropTries; tries > 0 && (await mayContinue()); tries--) {
+      for (let tries = dropTries; tries > 0 && (await this.mayContinue()); tries--) {
         try {
           if (await dropDay(db, name, before)) log.info({ name }, 'a day of the ledger was dropped')
           break
@@ -152,61 +224,19 @@ export function createRetention(store: Store, options: RetentionOptions): Retent
           // the locks were not free; the last try is left to the next run
           if (tries === 1)
             log.warn({ err: (error as Error).message, name }, 'a day was not dropped')
-          await pause()
+          await this.pause()
         }
       }
     }
   }
 
-  async function nextDays(): Promise<void> {
+  private async nextDays(): Promise<void> {
+    const { now, log } = this.options
     try {
-      await createNextDays(db, now())
+      await createNextDays(this.store.db, now())
     } catch (error) {
       const err = (error as Error).message
       log.error({ err }, 'the partitions of the coming days could not be created')
     }
-  }
-
-  async function run(): Promise<number> {
-    if (!(await lease.take())) return 0
-    try {
-      if (postgres) await nextDays()
-      const end = now() - settle
-      let { until, sealed } = await read()
-      if (until === 0) {
-        until = await begin(end)
-        sealed = until
-      }
-      until = await addUp(until, hourOf(end), 'until')
-      await addUpStale(sealed, until)
-      const old = now() - keep()
-      sealed = await addUp(sealed, Math.min(until, old - (old % day)), 'sealed')
-      const gone = postgres ? 0 : await deleteRows(sealed)
-      if (postgres) await dropDays(sealed)
-      await deleteArmDays(db, now())
-      while ((await mayContinue()) && (await deleteLosses(db, old))) await pause()
-      // the event log was away for as long as rows are kept
-      while ((await mayContinue()) && (await deleteOutcomes(db, old))) await pause()
-      if (gone > 0) log.info({ rows: gone }, 'rows older than store.retentionDays were deleted')
-      return gone
-    } finally {
-      if (!closed) await lease.release()
-    }
-  }
-
-  const start = shareRun(() =>
-    run().then(
-      () => {},
-      (error: Error) => log.warn({ err: error.message }, 'old rows could not be deleted'),
-    ),
-  )
-  const timers = [setInterval(start, runInterval).unref()]
-  if (first !== undefined) timers.push(setTimeout(start, first).unref())
-  return {
-    run,
-    close() {
-      closed = true
-      for (const timer of timers) clearTimeout(timer)
-    },
   }
 }

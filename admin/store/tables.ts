@@ -2,6 +2,7 @@
  * The tables, the same in SQLite and PostgreSQL. Times are milliseconds since the epoch; money is exact decimal text.
  */
 import { type Generated, sql } from 'kysely'
+import type { MinuteRow } from './minute-sums.ts'
 
 /** An allotment of a seat in one data center, in bid requests per second; null: no limit (SERVICE 2). */
 export interface QpsEntry {
@@ -159,6 +160,8 @@ export interface Tables {
     details: string
   }
   arm_days: ArmDayRow
+  minutes: MinuteRow
+  daily_reports: { day: string; sent: Flag; at: number }
   signing_keys: { kid: string; private_jwk: string; created_at: number }
 }
 

@@ -14,6 +14,7 @@ import {
 } from '../harness/cluster.ts'
 import type { Block, Cell } from '../harness/report.ts'
 import { startCaller } from '../harness/service.ts'
+import { consoleCost } from './console.ts'
 import { reports } from './reports.ts'
 import { tokenCost } from './tokens.ts'
 
@@ -158,5 +159,6 @@ await bench({
       run: (run) => reports(run, run.quick ? 100_000 : run.options.rows, run.options.stores),
     },
     tokens: { title: 'Token checks', run: tokenCost },
+    console: { title: 'The console', run: consoleCost },
   },
 })

@@ -6,7 +6,7 @@ import { day, hour, hourOf } from '../../admin/store/hour.ts'
 import { openStore, type Store } from '../../admin/store/index.ts'
 import { createLedgerDays } from '../../admin/store/ledger-days.ts'
 import { openReader } from '../../admin/store/reader.ts'
-import { createRetention } from '../../admin/store/retention.ts'
+import { Retention } from '../../admin/store/retention.ts'
 import { ledgerTable } from '../../admin/store/tables.ts'
 import type { Run } from '../harness/bench.ts'
 import { stores } from '../harness/cluster.ts'
@@ -84,7 +84,7 @@ async function measure(run: Progress, name: 'SQLite' | 'PostgreSQL', count: numb
   const [made] = await timed(() => fill(store, count, now))
   run.say(`  ${name}: ${count} rows in ${made.toFixed(0)} s`)
   let keep = 400 * day
-  const retention = createRetention(store, { keep: () => keep, now: () => now, log })
+  const retention = new Retention(store, { keep: () => keep, now: () => now, log })
   stack.defer(() => retention.close())
   const [summed] = await timed(() => retention.run())
   run.say(`  ${name}: summed in ${summed.toFixed(0)} s`)

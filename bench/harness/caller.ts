@@ -12,7 +12,7 @@ type Sent =
   /** `bids`: of one call. `most`: contexts that are kept at most. */
   | { what: 'prices'; token: string; bids: number; most: number }
   | { what: 'notices' }
-type Common = 'port' | 'secure' | 'connections' | 'rate' | 'warm' | 'measure' | 'watch'
+type Common = 'port' | 'secure' | 'renew' | 'connections' | 'rate' | 'warm' | 'measure' | 'watch'
 export type Job = Pick<Load, Common> & Sent
 
 export interface Outcome extends Driven {

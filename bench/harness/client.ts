@@ -10,6 +10,8 @@ export interface Load {
   port: number
   /** Over TLS; the certificate is not verified. */
   secure?: boolean
+  /** A connection is closed after one response, and another is opened: over TLS with a whole handshake, or a resumed session. */
+  renew?: 'full' | 'resumed'
   /** 0: a request that finds no idle connection opens one. */
   connections: number
   /** Requests a second; 0: closed loop, each connection sends when it has its response. */
@@ -99,6 +101,8 @@ class Driver {
   /** When the last response came. */
   last = 0
   private readonly load: Load
+  /** Of TLS, for the next connection. */
+  private session: Buffer | null = null
   private readonly lines = new Set<Line>()
   private readonly free: Line[] = []
   private readonly backlog: { since: number; counted: boolean }[] = []
@@ -114,7 +118,14 @@ class Driver {
   async open(): Promise<Line> {
     const { port, secure = false } = this.load
     const target = { port, host: '127.0.0.1' }
-    const socket = secure ? connectTls({ ...target, rejectUnauthorized: false }) : connect(target)
+    const resumed = this.session === null ? {} : { session: this.session }
+    const socket = secure
+      ? connectTls({ ...target, rejectUnauthorized: false, ...resumed })
+      : connect(target)
+    if (this.load.renew === 'resumed')
+      socket.on('session', (session: Buffer) => {
+        this.session = session
+      })
     socket.setNoDelay(true)
     const line: Line = { socket, since: 0, counted: false, asked: false, data: null }
     this.lines.add(line)
@@ -173,7 +184,8 @@ class Driver {
     if (response === null) return
     line.data = null
     this.ended(line, this.load.kind(response), () => `${response.status} ${response.body()}`)
-    if (/\r\nconnection: *close/i.test(response.head)) line.socket.destroy()
+    if (this.load.renew !== undefined || /\r\nconnection: *close/i.test(response.head))
+      line.socket.destroy()
     else this.go(line)
   }
 

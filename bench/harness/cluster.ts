@@ -8,7 +8,7 @@ import pg from 'pg'
 import { postgresAbsent, startPostgres } from '../../test/support/postgres.ts'
 import { redisAbsent, startRedis } from '../../test/support/redis.ts'
 import { newFolder } from './child.ts'
-import { type Caller, type Service, startOrigin, startService, supplier } from './service.ts'
+import { type Caller, logIn, type Service, startOrigin, startService, supplier } from './service.ts'
 
 /** Of the nodes and the store: sums since the start, of a second, or of one bid or win. */
 export interface Cost {
@@ -142,15 +142,6 @@ export type StoreName = keyof typeof stores
 
 const password = randomBytes(12).toString('hex')
 
-async function logIn(port: number): Promise<string> {
-  const form = { client_id: 'public-client', grant_type: 'password', username: 'admin', password }
-  const response = await fetch(
-    `http://127.0.0.1:${port}/auth/realms/main/protocol/openid-connect/token`,
-    { method: 'POST', body: new URLSearchParams(form) },
-  )
-  return ((await response.json()) as { access_token: string }).access_token
-}
-
 export interface Cluster extends AsyncDisposable, Pick<Store, 'kept'> {
   nodes: readonly Service[]
   /** Accepted by every node, for some minutes. */
@@ -178,7 +169,7 @@ export async function startCluster(name: StoreName, count = 1, profile = ''): Pr
   const held = stack.move()
   return {
     nodes,
-    token: () => logIn(nodes[0]!.admin),
+    token: () => logIn(nodes[0]!.admin, password),
     kept: store.kept,
     async cost() {
       const ofStore = await store.cost()

@@ -46,6 +46,16 @@ export async function startOrigin() {
 export type Caller = Child<Job, Outcome>
 export const startCaller = (): Caller => new Child(new URL('caller.ts', import.meta.url))
 
+/** An access token of the user `admin`. */
+export async function logIn(admin: number, password: string): Promise<string> {
+  const form = { client_id: 'public-client', grant_type: 'password', username: 'admin', password }
+  const path = '/auth/realms/main/protocol/openid-connect/token'
+  const response = await fetch(`http://127.0.0.1:${admin}${path}`, {
+    ...{ method: 'POST', body: new URLSearchParams(form) },
+  })
+  return ((await response.json()) as { access_token: string }).access_token
+}
+
 /** A supplier with OPD on. */
 export const supplier = (id: string, endpoint: string, more: Config = {}): Config => ({
   ...{ id, endpoints: [endpoint], timeout: '5s', opd: { enabled: true, holdout: 0.02 } },

@@ -74,7 +74,7 @@ function smallBids(count: number): Buffer {
 /** Bid responses by `?kind=`, with placeholders. */
 export const bodies: Readonly<Record<string, Buffer>> = {
   ...{ bid: Buffer.from(bid), vast: Buffer.from(vast) },
-  ...Object.fromEntries([1, 10, 50, 200].map((count) => [`bids-${count}`, smallBids(count)])),
+  ...Object.fromEntries([1, 10, 100, 200].map((count) => [`bids-${count}`, smallBids(count)])),
 }
 
 /** A response with a body has six fields. */

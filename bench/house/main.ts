@@ -86,9 +86,10 @@ suppliers:
   )
   const { config, ...loaded } = loadConfig(file)
   if (config === null) throw new Error(JSON.stringify(loaded.faults))
-  const silent = { info() {}, warn() {}, error() {} }
+  const silent = { level: 'info' as const, info() {}, warn() {}, error() {} }
   const load = async () => ({ config, ...loaded })
-  const service = await startService({ loaded: { config, ...loaded }, load, log: silent })
+  const loadedOnce = { config, ...loaded }
+  const service = await startService({ loaded: loadedOnce, load, log: silent, watch: null })
   return { service, folder }
 }
 

@@ -9,9 +9,12 @@ import { bars } from '../harness/plot.ts'
 import { rss } from '../harness/process.ts'
 import type { Block, Table } from '../harness/report.ts'
 import { type Caller, startCaller, startOrigin } from '../harness/service.ts'
-import { inTurns, medians } from '../harness/statistics.ts'
+import { inTurns, medians, spread } from '../harness/statistics.ts'
+import { besideOtherWork } from './beside.ts'
+import { idleConnections } from './idle.ts'
 import { type Running, startPeers, supplierIds } from './peers.ts'
-import { measureRoads } from './roads.ts'
+import { profileOfRequests } from './profile.ts'
+import { measureHandshakes, measureRoads } from './roads.ts'
 import { twoProcesses } from './workers.ts'
 
 const options = { proxies: { value: '', help: 'names of proxies; all where none is given' } }
@@ -112,7 +115,7 @@ function full({ cases }: Plan, all: Results, run: Run<Options>): Block[] {
     head: [
       ...['proxy', 'job', 'CPU us/request', ...anchors.map(({ name }) => `x ${name}`)],
       ...['requests/s', 'p50 ms', 'p90 ms', 'p99 ms', 'RSS MB', 'failed'],
-      ...['supplier idle', 'source idle'],
+      ...['supplier idle', 'source idle', 'varied'],
     ],
     rows: rows.map((row) => [
       ...[row.name, row.job, row.cost.toFixed(1)],
@@ -120,6 +123,7 @@ function full({ cases }: Plan, all: Results, run: Run<Options>): Block[] {
       ...[row.rate.toFixed(0), ms(row.p50), ms(row.p90), ms(row.p99)],
       ...[(row.rss / 1e6).toFixed(0), row.failed],
       ...[percent(row.supplierIdle), percent(row.sourceIdle)],
+      percent(spread(row.samples.map(({ cost }) => cost))),
     ]),
   }
   const title = 'CPU microseconds per request, the mix, 64 connections'
@@ -143,7 +147,21 @@ const matrix = (cell: (sample: Sample) => string) => (plan: Plan, all: Results) 
     ]),
   },
 ]
-const costs = matrix(({ cost }) => cost.toFixed(1))
+
+/** CPU microseconds, and how much those of nginx vary over the rounds. */
+function costs(plan: Plan, all: Results): Block[] {
+  const [table] = matrix(({ cost }) => cost.toFixed(1))(plan, all)
+  const { head, rows } = table!
+  const nginx = all.find(({ name }) => name === 'nginx')
+  if (nginx === undefined) return [{ head, rows }]
+  const varied = (label: string) => spread(nginx.samples.get(label)!.map(({ cost }) => cost))
+  return [
+    {
+      head: [...head, 'nginx varied'],
+      rows: rows.map((cells, at) => [...cells, percent(varied(plan.cases[at]!.label))]),
+    },
+  ]
+}
 
 const short = { rounds: [2, 1], window: [1500, 300] } as const
 const paths = (kind: string) => [`/bid/bench?kind=${kind}`]
@@ -210,7 +228,8 @@ await bench<Options, State>({
     }),
     suppliers: section({
       title: 'Suppliers in use: CPU microseconds per request, the mix',
-      proxies: ['bidweir', 'nginx'],
+      note: 'Each supplier has its own connections: 3,000 upstreams in nginx, 3,000 backends in HAProxy.',
+      proxies: ['bidweir', 'nginx', 'HAProxy'],
       cases: [1, 2, 100, 3000].map((count) => ({
         ...{ label: `${count}`, paths: supplierIds.slice(0, count).map((id) => `/bid/${id}`) },
       })),
@@ -219,7 +238,7 @@ await bench<Options, State>({
     bids: section({
       title: 'Bids in a response: CPU microseconds per request',
       proxies: ['bidweir', 'nginx', 'nginx + Lua', 'http-proxy + JSON'],
-      cases: [1, 10, 50, 200].map((count) => ({
+      cases: [1, 10, 100, 200].map((count) => ({
         label: `${count}`,
         paths: paths(`bids-${count}`),
       })),
@@ -228,6 +247,26 @@ await bench<Options, State>({
     roads: {
       title: 'TLS, gzip and chunks: CPU microseconds per request',
       run: (run, { caller, supplier }) => measureRoads(run, caller, supplier),
+    },
+    handshakes: {
+      title: 'TLS handshakes: CPU microseconds per connection',
+      run: (run, { caller, supplier }) => measureHandshakes(run, caller, supplier),
+    },
+    idle: {
+      title: 'Idle connections of callers: bytes each',
+      async run(run, state) {
+        const held = ['bidweir', 'nginx', 'http-proxy']
+        const proxies = (await state.proxies()).filter(({ name }) => held.includes(name))
+        return idleConnections(run, proxies)
+      },
+    },
+    beside: {
+      title: 'Beside scrapes and reloads: latency at 10,000 requests a second',
+      run: (run, { caller, supplier }) => besideOtherWork(run, caller, supplier.url),
+    },
+    profile: {
+      title: 'Where the CPU time of a request goes',
+      run: (run, { caller, supplier }) => profileOfRequests(run, caller, supplier.url),
     },
     workers: {
       title: 'One and two processes of bidweir',

@@ -1,6 +1,14 @@
 /** nginx with one worker: passing through, and rewriting in Lua. */
 
-const common = (dir: string, port: number, origin: number, modules: string, location: string) => `
+/** `more`: of the http block, and of the server. */
+const common = (
+  dir: string,
+  port: number,
+  origin: number,
+  modules: string,
+  location: string,
+  more = { http: '', server: '' },
+) => `
 ${modules}
 worker_processes 1;
 worker_rlimit_nofile 20000;
@@ -15,8 +23,10 @@ http {
   client_body_buffer_size 64k; proxy_buffers 8 32k; proxy_buffer_size 16k;
   keepalive_requests 100000000; keepalive_timeout 300s;
   upstream supplier { server 127.0.0.1:${origin}; keepalive 8192; keepalive_requests 100000000; }
+  ${more.http}
   server {
     listen 127.0.0.1:${port} backlog=8192;
+    ${more.server}
     location / {
       proxy_pass http://supplier; proxy_http_version 1.1; proxy_set_header Connection "";
       proxy_set_header X-Forwarded-For $remote_addr;
@@ -26,8 +36,21 @@ http {
 }
 `
 
-export const passThrough = (dir: string, port: number, origin: number) =>
-  common(dir, port, origin, '', '')
+const passThrough = (dir: string, port: number, origin: number) => common(dir, port, origin, '', '')
+
+/** An upstream and a location for each supplier. */
+export const passThroughTo =
+  (suppliers: readonly string[]) => (dir: string, port: number, origin: number) =>
+    common(dir, port, origin, '', '', {
+      http: suppliers
+        .map(
+          (id) =>
+            `upstream ${id} { server 127.0.0.1:${origin}; keepalive 64; keepalive_requests 100000000; }`,
+        )
+        .join('\n'),
+      server: `proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header X-Forwarded-For $remote_addr;
+    ${suppliers.map((id) => `location = /bid/${id} { proxy_pass http://${id}; }`).join('\n')}`,
+    })
 
 const modules = (folder: string) =>
   `load_module ${folder}/ndk_http_module.so;\nload_module ${folder}/ngx_http_lua_module.so;`

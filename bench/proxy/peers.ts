@@ -6,7 +6,7 @@ import { firstLine } from '../harness/machine.ts'
 import { tree } from '../harness/process.ts'
 import { startService, supplier } from '../harness/service.ts'
 import { bidRequests } from '../harness/traffic.ts'
-import { passThrough, rewriting } from './nginx.ts'
+import { passThroughTo, rewriting } from './nginx.ts'
 
 type Start = (origin: number) => Promise<Program>
 
@@ -59,9 +59,10 @@ defaults
   timeout server 60s
   option forwardfor
   http-reuse always
-listen bids
+frontend bids
   bind 127.0.0.1:${port} backlog 8192
-  server supplier 127.0.0.1:${origin} pool-max-conn 8192
+  use_backend %[path,field(3,/)]
+${supplierIds.map((id) => `backend ${id}\n  server ${id} 127.0.0.1:${origin} pool-max-conn 64`).join('\n')}
 `
 
 const node = (kind: string, name: string, job: Peer['job']): Peer => ({
@@ -77,7 +78,7 @@ const peers: readonly Peer[] = [
   { name: 'bidweir', job: 'rewrites', compiles: true, start: bidweir },
   {
     ...{ name: 'nginx', job: 'passes', compiles: false, missing: absent('nginx') },
-    start: nginx(passThrough),
+    start: nginx(passThroughTo(supplierIds)),
   },
   {
     ...{ name: 'nginx + Lua', job: 'rewrites', compiles: true },

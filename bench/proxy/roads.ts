@@ -9,7 +9,7 @@ import { firstLine } from '../harness/machine.ts'
 import { tree } from '../harness/process.ts'
 import type { Block } from '../harness/report.ts'
 import { type Caller, type startOrigin, startService, supplier } from '../harness/service.ts'
-import { inTurns, median } from '../harness/statistics.ts'
+import { inTurns, median, spread } from '../harness/statistics.ts'
 import { passThroughTls } from './nginx.ts'
 
 type Origin = Awaited<ReturnType<typeof startOrigin>>
@@ -82,19 +82,71 @@ async function startNginx(stack: AsyncDisposableStack, origin: Origin): Promise<
   }
 }
 
-export async function measureRoads(
-  run: Pick<Run, 'quick' | 'say' | 'missing' | 'steady'>,
+type Report = Pick<Run, 'quick' | 'say' | 'missing'>
+
+/** bidweir, and nginx if it is installed; none without openssl. They run until `stack` is disposed of. */
+async function startSubjects(
+  run: Report,
+  stack: AsyncDisposableStack,
+  origin: Origin,
+): Promise<Subject[]> {
+  if (origin.tls === null) {
+    run.missing('TLS: openssl not found')
+    return []
+  }
+  const subjects = [await startBidweir(stack, origin)]
+  if (firstLine('nginx', '-v') === null) run.missing('TLS: nginx not found')
+  else subjects.push(await startNginx(stack, origin))
+  return subjects
+}
+
+/** A connection for each request, with a whole TLS handshake or with a resumed session. */
+export async function measureHandshakes(
+  run: Report,
   caller: Caller,
   origin: Origin,
 ): Promise<Block[]> {
-  if (origin.tls === null) {
-    run.missing('roads: openssl not found')
-    return []
-  }
   await using stack = new AsyncDisposableStack()
-  const subjects = [await startBidweir(stack, origin)]
-  if (firstLine('nginx', '-v') === null) run.missing('roads: nginx not found')
-  else subjects.push(await startNginx(stack, origin))
+  const subjects = await startSubjects(run, stack, origin)
+  if (subjects.length === 0) return []
+  const measure = async ({ name, port, pids }: Subject, renew: 'full' | 'resumed') => {
+    const { watched, count, failed } = await caller.ask({
+      ...{ port: port(true), secure: true, renew, paths: [noBid], connections: 16, rate: 0 },
+      ...{ warm: 300, measure: run.quick ? 300 : 2000, watch: [pids] },
+    })
+    const cost = watched[0]! / Math.max(1, count - failed)
+    run.say(`  ${renew} ${name}: ${cost.toFixed(1)} us${failed > 0 ? `, ${failed} failed` : ''}`)
+    return cost
+  }
+  for (const renew of ['full', 'resumed'] as const) await measure(subjects[0]!, renew)
+  const rows: (string | number)[][] = []
+  for (const renew of ['full', 'resumed'] as const) {
+    const samples = await inTurns(run.quick ? 1 : 5, subjects, (each) => measure(each, renew))
+    const costs = subjects.map((each) => median(samples.get(each)!))
+    const ratio = costs.length > 1 ? [(costs[0]! / costs[1]!).toFixed(2)] : []
+    rows.push([
+      renew === 'full' ? 'whole handshake' : 'resumed session',
+      ...costs.map((cost) => cost.toFixed(0)),
+      ...ratio,
+    ])
+  }
+  return [
+    'Each connection is opened, asked for one no-bid and closed. TLS 1.3, a certificate with P-256, session tickets.',
+    {
+      head: [
+        'CPU us/connection',
+        ...subjects.map(({ name }) => name),
+        ...(subjects.length > 1 ? ['x nginx'] : []),
+      ],
+      rows,
+    },
+  ]
+}
+
+export async function measureRoads(run: Report, caller: Caller, origin: Origin): Promise<Block[]> {
+  await using stack = new AsyncDisposableStack()
+  const subjects = await startSubjects(run, stack, origin)
+  if (subjects.length === 0) return []
   const measure = async ({ name, port, pids }: Subject, road: Road, load: Partial<Job>) => {
     const { label, path, secure = false, encoding } = road
     const job = { connections: 64, rate: 0, warm: 500, measure: 1500, watch: [pids], ...load }
@@ -107,19 +159,20 @@ export async function measureRoads(
   const [bidweir] = subjects as [Subject]
   for (const road of roads) await measure(bidweir, road, { measure: run.quick ? 500 : 6000 })
   const rows: (string | number)[][] = []
-  const ofNginx: number[] = []
   for (const road of roads) {
     const load = run.quick ? { warm: 200, measure: 300 } : {}
     const samples = await inTurns(run.quick ? 1 : 5, subjects, (each) => measure(each, road, load))
     const [cost, other] = subjects.map((each) => median(samples.get(each)!)) as [number, number?]
-    if (road === roads[0]) ofNginx.push(...(samples.get(subjects[1]!) ?? []))
-    const beside = other === undefined ? [] : [other.toFixed(1), (cost / other).toFixed(2)]
+    const ofNginx = samples.get(subjects[1]!) ?? []
+    const beside =
+      other === undefined
+        ? []
+        : [other.toFixed(1), (cost / other).toFixed(2), `${Math.round(100 * spread(ofNginx))} %`]
     rows.push([road.label, cost.toFixed(1), ...beside])
   }
   const head = ['CPU us/request', ...subjects.map(({ name }) => name)]
   return [
     'bidweir prices each bid, nginx passes it on. TLS 1.3, connections kept, certificates with P-256. A gzip response is decoded, priced and encoded again by bidweir alone.',
-    { head: subjects.length > 1 ? [...head, 'x nginx'] : head, rows },
-    ...(ofNginx.length > 0 ? [run.steady('nginx itself', ofNginx)] : []),
+    { head: subjects.length > 1 ? [...head, 'x nginx', 'nginx varied'] : head, rows },
   ]
 }

@@ -1,7 +1,7 @@
 /** What a bid costs beside its bytes and its price: the context, and the entry of the bid log. */
 
 import { createContextCodec, Nonces } from '../../opd/pricing/context.ts'
-import { createBidLog } from '../../opd/state/bid-log.ts'
+import { LocalBidLog } from '../../opd/state/bid-log.ts'
 import type { DecisionRecord } from '../../opd/types.ts'
 import type { Run } from '../harness/bench.ts'
 import { cpuOf } from '../harness/process.ts'
@@ -12,7 +12,7 @@ const hour = 3_600_000
 const now = () => 1_800_000_000_000
 
 const codec = createContextCodec([{ id: 1, secret: Buffer.alloc(32, 7) }], 48 * hour, new Nonces())
-const bidLog = createBidLog({ ttl: 48 * hour, now, maxBytes: 32 * 1024 * 1024 })
+const bidLog = new LocalBidLog({ ttl: 48 * hour, now, maxBytes: 32 * 1024 * 1024 })
 
 const record: DecisionRecord = {
   id: codec.nextId(),
@@ -37,7 +37,10 @@ const record: DecisionRecord = {
 const { text } = codec.encode(record)
 
 const subjects: Readonly<Record<string, () => unknown>> = {
-  'context, encode': () => codec.encode(record),
+  'context, encode': () => {
+    record.id = codec.nextId()
+    return codec.encode(record)
+  },
   'context, decode': () => codec.decode(text, record.bidId, now()),
   'bid log, put': () => bidLog.put(record),
 }

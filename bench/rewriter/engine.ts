@@ -6,8 +6,8 @@ import { createRollup } from '../../admin/store/rollup.ts'
 import { drained } from '../../opd/base/slices.ts'
 import { opdSchema } from '../../opd/config.ts'
 import { createEngine } from '../../opd/engine/engine.ts'
-import { createBidLog } from '../../opd/state/bid-log.ts'
-import { createModelManager } from '../../opd/state/model-manager.ts'
+import { LocalBidLog } from '../../opd/state/bid-log.ts'
+import { ModelManager } from '../../opd/state/model-manager.ts'
 import type { Run } from '../harness/bench.ts'
 import { newFolder } from '../harness/child.ts'
 import { cpuOf } from '../harness/process.ts'
@@ -23,7 +23,7 @@ const seats = new Set<string>()
 
 async function openEngine(folder: string) {
   const store = await openStore(`sqlite:${join(folder, 'bench.db')}`, { now, log })
-  const learners = createModelManager({ dir: null, attributionWindow: hour / 2, now, log })
+  const learners = new ModelManager({ dir: null, attributionWindow: hour / 2, now, log })
   const rollup = createRollup(store, log)
   const engine = createEngine(
     {
@@ -36,7 +36,7 @@ async function openEngine(folder: string) {
     },
     {
       learners,
-      bidLog: createBidLog({ ttl: 48 * hour, now, maxBytes: 64 * 1024 * 1024 }),
+      bidLog: new LocalBidLog({ ttl: 48 * hour, now, maxBytes: 64 * 1024 * 1024 }),
       observer: rollup,
       shared: null,
       sink: null,

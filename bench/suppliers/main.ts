@@ -16,7 +16,7 @@ import { newFolder } from '../harness/child.ts'
 import { stores } from '../harness/cluster.ts'
 import { rss, tree } from '../harness/process.ts'
 import type { Block } from '../harness/report.ts'
-import { type Service, startCaller, startService } from '../harness/service.ts'
+import { logIn, type Service, startCaller, startService } from '../harness/service.ts'
 import { quantile } from '../harness/statistics.ts'
 
 const options = {
@@ -70,7 +70,7 @@ async function openWorld(run: SuppliersRun): Promise<World> {
     file: all.filter((_, n) => n % 3 === 0),
     api: all.filter((_, n) => n % 3 !== 0),
   }
-  const versions = new Map(all.map((id) => [id, 0]))
+  const versions = new Map(all.map((id) => [id, 1]))
   const block = (id: string) => ({
     ...{ id, account: 'bench', timeout: '5s', opd: { enabled: true, holdout: 0.02 } },
     endpoints: [`${origin.url}?v=${versions.get(id)}`],
@@ -100,18 +100,10 @@ async function openWorld(run: SuppliersRun): Promise<World> {
   const secret = randomBytes(32).toString('base64url')
   writeFileSync(cli, JSON.stringify({ ...config, opd: { keys: [{ id: 1, secret }] } }))
   const { admin } = nodes[0]!
-  async function logIn(): Promise<string> {
-    const form = { client_id: 'public-client', grant_type: 'password', username: 'admin', password }
-    const path = '/auth/realms/main/protocol/openid-connect/token'
-    const response = await fetch(`http://127.0.0.1:${admin}${path}`, {
-      ...{ method: 'POST', body: new URLSearchParams(form) },
-    })
-    return ((await response.json()) as { access_token: string }).access_token
-  }
-  let token = { text: await logIn(), until: performance.now() + 60_000 }
+  let token = { text: await logIn(admin, password), until: performance.now() + 60_000 }
   async function call(method: string, path: string, body: unknown): Promise<void> {
     if (performance.now() > token.until)
-      token = { text: await logIn(), until: performance.now() + 60_000 }
+      token = { text: await logIn(admin, password), until: performance.now() + 60_000 }
     const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json'
     const response = await fetch(`http://127.0.0.1:${admin}/api/svc/suppliers/${path}`, {
       ...{ method, body: JSON.stringify(body) },
@@ -130,6 +122,7 @@ async function openWorld(run: SuppliersRun): Promise<World> {
     if (code !== 0) throw new Error(`bidweir apply ended with ${String(code)}`)
   }
   await apply()
+  for (const node of nodes) while ((await suppliersOf(node)) < all.length) await wait(100)
   run.say(`  ${nodes.length} nodes, ${all.length} suppliers`)
   const next = (id: string): number => {
     const version = versions.get(id)! + 1
@@ -177,6 +170,12 @@ async function openWorld(run: SuppliersRun): Promise<World> {
   }
 }
 
+/** Suppliers that a node uses. */
+async function suppliersOf({ metrics }: Service): Promise<number> {
+  const samples = (await metrics()).matchAll(/^bidweir_suppliers\{.*\} (-?\d+)$/gm)
+  return [...samples].reduce((sum, [, count]) => sum + Number(count), 0)
+}
+
 /** Requests of all nodes by outcome, those of `effect` included. */
 async function outcomesOf(nodes: readonly Service[]): Promise<string> {
   const sums = new Map<string, number>()
@@ -198,27 +197,35 @@ async function effects(run: SuppliersRun, world: World): Promise<Block[]> {
   const callers = nodes.map(() => stack.use(startCaller()))
   const paths = [...ids.api, ...ids.file].filter((_, n) => n % 29 === 0).map((id) => `/bid/${id}`)
   const rate = Math.ceil(run.options.rate / nodes.length)
-  const job = { paths, rate, connections: 8, warm: 1000, measure: (seconds + 5) * 1000 }
+  const warm = 3000
+  const job = { paths, rate, connections: 8, warm, measure: (seconds + 5) * 1000 }
   const load = Promise.all(
     callers.map((caller, n) => caller.ask({ ...job, port: nodes[n]!.proxy })),
   )
+  // The callers start, and each node has its first requests of each supplier.
+  await wait(warm)
   const times: Record<(typeof kinds)[number], number[]> = { api: [], file: [], apply: [] }
   const changes: Promise<void>[] = []
-  for (let n = 0; n < seconds; n++) {
+  const failures: unknown[] = []
+  for (let n = 0; n < seconds && failures.length === 0; n++) {
     const kind = kinds[n % kinds.length]!
     // Suppliers of `apply` and of the API are different ones, and so are two changes in a row.
     const of = kind === 'file' ? ids.file : ids.api
     const id = of[(kind === 'apply' ? of.length - 1 - n : n) % of.length]!
     changes.push(
-      change[kind](id).then(async (version) => void times[kind].push(await effect(id, version))),
+      change[kind](id)
+        .then(async (version) => void times[kind].push(await effect(id, version)))
+        .catch((error: unknown) => void failures.push(error)),
     )
     await wait(1000)
   }
   await Promise.all(changes)
+  if (failures.length > 0) throw failures[0]
   const outcomes = await load
   const done = outcomes.reduce((sum, { total }) => sum + total, 0)
   const lost = outcomes.reduce((sum, { failed }) => sum + failed, 0)
-  if (lost > 0) run.refuse(`${lost} of ${done + lost} requests were lost`)
+  const faults = outcomes.map(({ fault }) => fault || 'no response').join('; ')
+  if (lost > 0) run.refuse(`${lost} of ${done + lost} requests were lost: ${faults}`)
   const all = kinds.flatMap((kind) => times[kind])
   const rows = [...kinds.map((kind) => [names[kind], times[kind]] as const), ['all', all] as const]
   if (quantile(all, 0.99) > 2000) run.refuse('p99 of effect is above 2 s')

@@ -17,12 +17,17 @@ import { Endpoint, type Fault, faults } from './endpoint.ts'
 const options = {
   rounds: { value: 2, least: 1, help: 'of each fault; the sums are shown' },
   rate: { value: 200, least: 1, help: 'requests a second' },
+  faults: {
+    value: faults.join(),
+    help: 'faults, with commas between them',
+    valid: (text: string) => text.split(',').every((each) => faults.includes(each as Fault)),
+  },
 }
 type UpstreamRun = Run<typeof options>
 
 /** Milliseconds. */
 const deadline = 300
-const times = { before: 1000, fault: 4000, after: 2000, flap: 700 }
+const times = { before: 500, fault: 4000, after: 1500, flap: 700 }
 
 /** The same for all: five failures in a row, a second out, two checks a second apart. */
 const haproxyConfig = (ports: readonly number[], port: number) => `defaults
@@ -111,7 +116,7 @@ async function lost(subject: Subject, fault: Fault, rate: number) {
   for (let n = 0; n < 3; n++) endpoints.push(stack.use(await new Endpoint(2 * deadline).listen()))
   const proxy = stack.use(await subject.start(endpoints.map(({ port }) => port)))
   const [broken] = endpoints as [Endpoint]
-  const warm = 1000
+  const warm = 500
   const timers = [
     setTimeout(() => broken.begin(fault, times.flap), warm + times.before),
     setTimeout(() => broken.end(), warm + times.before + times.fault),
@@ -136,7 +141,7 @@ async function sideBySide(run: UpstreamRun): Promise<Block[]> {
   else subjects.push(nginx)
   const rows: Cell[][] = []
   let requests = 0
-  for (const fault of faults) {
+  for (const fault of run.options.faults.split(',') as Fault[]) {
     const cells: Cell[] = [fault]
     for (const subject of subjects) {
       let sum = 0

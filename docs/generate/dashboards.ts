@@ -1,28 +1,87 @@
-/** The Grafana dashboards of the chart: traffic, money and wins kept, nodes and stores, agent calls. */
-import { agent, money, type Panel, state, traffic } from './panels.ts'
-import { nodes } from './promql.ts'
+/** The Grafana dashboards of the chart: overview, traffic, money and wins kept, nodes and stores, agent calls. */
+import { agent, money, overview, type Panel, state, traffic } from './panels.ts'
+import { nodes, ssp } from './promql.ts'
 
 const datasource = { type: 'prometheus', uid: '$datasource' }
 
-function panel({ title, unit = 'none', series, about }: Panel, at: number): object {
+/** Of each kind of panel. */
+const options = {
+  timeseries: {
+    legend: { showLegend: true, displayMode: 'list', placement: 'bottom', calcs: [] },
+    tooltip: { mode: 'multi', sort: 'desc' },
+  },
+  stat: { reduceOptions: { calcs: ['lastNotNull'] }, colorMode: 'value', graphMode: 'area' },
+  table: { showHeader: true, sortBy: [{ displayName: 'Value', desc: true }] },
+  // the buckets are those of the metric
+  heatmap: { calculate: false, yAxis: { unit: 's' }, color: { mode: 'scheme', scheme: 'Blues' } },
+}
+/** A table has the present values, a heatmap one row for each bucket. */
+const ofTarget = {
+  timeseries: {},
+  stat: {},
+  table: { format: 'table', instant: true, range: false },
+  heatmap: { format: 'heatmap' },
+}
+
+function panel(
+  { title, unit = 'none', series, about, type = 'timeseries' }: Panel,
+  at: number,
+): object {
   return {
     id: at + 1,
-    type: 'timeseries',
+    type,
     title,
     description: about,
     datasource,
     gridPos: { h: 8, w: 12, x: (at % 2) * 12, y: Math.floor(at / 2) * 8 },
     fieldConfig: { defaults: { unit, ...(unit === 'none' ? {} : { min: 0 }) }, overrides: [] },
-    options: {
-      legend: { showLegend: true, displayMode: 'list', placement: 'bottom', calcs: [] },
-      tooltip: { mode: 'multi', sort: 'desc' },
-    },
+    options: options[type],
     targets: Object.entries(series).map(([legendFormat, expr], target) => ({
       refId: String.fromCharCode(65 + target),
-      ...{ expr, legendFormat, datasource },
+      ...{ expr, legendFormat, datasource, ...ofTarget[type] },
     })),
   }
 }
+
+/** Marks in all panels: what people changed, which is the first question of a fault. */
+const annotation = (name: string, iconColor: string, expr: string, titleFormat: string) => ({
+  ...{ name, iconColor, expr, titleFormat, datasource, enable: true, hide: false, step: '30s' },
+})
+const annotations = [
+  annotation(
+    'Rollouts',
+    'blue',
+    `count by (version) (bidweir_build_info{${nodes}}) unless count by (version) (bidweir_build_info{${nodes}} offset 1m)`,
+    'version {{version}} starts',
+  ),
+  annotation(
+    'Reloads',
+    'green',
+    `max(increase(bidweir_config_reloads_total{${nodes},result="taken"}[1m])) > 0`,
+    'configuration reloaded',
+  ),
+  annotation(
+    'Refused reloads',
+    'red',
+    `max(increase(bidweir_config_reloads_total{${nodes},result="refused"}[1m])) > 0`,
+    'configuration refused',
+  ),
+  annotation(
+    'Holds',
+    'orange',
+    `sum by (ssp) (rate(bidweir_bids_total{${ssp},reason="hold"}[1m])) > 0 unless sum by (ssp) (rate(bidweir_bids_total{${ssp},reason="hold"}[1m] offset 1m)) > 0`,
+    '{{ssp}} is held',
+  ),
+]
+
+/** To the other boards, with the same time and variables. */
+const links = [
+  {
+    ...{ title: 'bidweir', type: 'dashboards', tags: ['bidweir'], icon: 'external link' },
+    ...{ tooltip: '', url: '', asDropdown: false, targetBlank: false },
+    ...{ includeVars: true, keepTime: true },
+  },
+]
 
 const variable = (name: string, query: string) => ({
   ...{ name, type: 'query', datasource, query, refresh: 2 },
@@ -42,7 +101,8 @@ function dashboard(name: string, title: string, panels: readonly Panel[]): strin
     // one time under the pointer in all panels
     graphTooltip: 1,
     time: { from: 'now-3h', to: 'now' },
-    annotations: { list: [] },
+    annotations: { list: annotations },
+    links,
     templating: { list },
     panels: panels.map(panel),
   }
@@ -51,6 +111,7 @@ function dashboard(name: string, title: string, panels: readonly Panel[]): strin
 
 /** By file name. */
 export const dashboards = (): Record<string, string> => ({
+  'overview.json': dashboard('overview', 'bidweir: overview', overview),
   'traffic.json': dashboard('traffic', 'bidweir: traffic', traffic),
   'money.json': dashboard('money', 'bidweir: money and wins kept', money),
   'nodes.json': dashboard('nodes', 'bidweir: nodes and stores', state),

@@ -9,7 +9,77 @@ export interface Panel {
   series: Readonly<Record<string, string>>
   /** What it shows, and what to do. */
   about: string
+  /** `timeseries` by default. `stat` and `table` show the present values. */
+  type?: 'timeseries' | 'stat' | 'table' | 'heatmap'
 }
+
+/** The ten suppliers with the most of something: of 300, one line each could not be read. */
+const tenMost = (query: string) => `topk(10, ${query})`
+const requests = (labels: string) =>
+  `sum by (ssp) (rate(bidweir_requests_total{${ssp},${labels}}[$__rate_interval]))`
+const failures = 'outcome=~"timeout|upstream_error|overload"'
+
+export const overview: Panel[] = [
+  {
+    title: 'Objectives met, last hour',
+    type: 'stat',
+    unit: 'percentunit',
+    about:
+      'Of the three objectives: requests not refused for limits of bidweir, requests to which it adds at most 5 ms, notices stored. They are recorded by the rules of the chart (metrics.prometheusRule.enabled).',
+    series: { '{{slo}}': `min by (slo) (1 - bidweir:slo_errors:ratio1h{${nodes}})` },
+  },
+  {
+    title: 'Error budget spent, times the permitted rate',
+    about: 'Over an hour. At 14.4 somebody is paged, above 1 the budget of 30 days does not last.',
+    series: {
+      '{{slo}}': `max by (slo) (bidweir:slo_errors:ratio1h{${nodes}}) / max by (slo) (bidweir:slo_budget)`,
+    },
+  },
+  {
+    title: 'Latency of bids',
+    type: 'heatmap',
+    unit: 's',
+    about:
+      'Requests by latency, the supplier included. A second band shows that some suppliers, or a node, are slow.',
+    series: { '{{le}}': rate('bidweir_request_duration_seconds_bucket', 'le') },
+  },
+  {
+    title: 'Requests by outcome',
+    unit: 'reqps',
+    about: 'The board traffic has more.',
+    series: { '{{outcome}}': rate('bidweir_requests_total', 'outcome') },
+  },
+  {
+    title: 'Suppliers with most requests',
+    type: 'table',
+    unit: 'reqps',
+    about: 'The ten busiest.',
+    series: { '{{ssp}}': tenMost(requests('outcome!="refused"')) },
+  },
+  {
+    title: 'Suppliers with most failed requests',
+    type: 'table',
+    unit: 'reqps',
+    about:
+      'timeout, upstream_error and overload. One of them: tell the supplier. All: see the nodes.',
+    series: { '{{ssp}}': tenMost(requests(failures)) },
+  },
+  {
+    title: 'Suppliers with the largest share of failed requests',
+    type: 'table',
+    unit: 'percentunit',
+    about: 'Of those with at least one request a second.',
+    series: {
+      '{{ssp}}': tenMost(`${requests(failures)} / (${requests('outcome!="refused"')} > 1)`),
+    },
+  },
+  {
+    title: 'Suppliers that earn most',
+    type: 'table',
+    about: 'Margin per second, CPM sums of the base currency.',
+    series: { '{{ssp}}': tenMost(`sum by (ssp) (deriv(bidweir_margin_sum{${ssp}}[10m]))`) },
+  },
+]
 
 export const traffic: Panel[] = [
   {
@@ -20,10 +90,10 @@ export const traffic: Panel[] = [
     series: { '{{outcome}}': rate('bidweir_requests_total', 'outcome') },
   },
   {
-    title: 'Bid requests by supplier',
+    title: 'Bid requests of the ten busiest suppliers',
     unit: 'reqps',
     about: 'One line falls: that supplier or its callers. All fall: bidweir, or the way to it.',
-    series: { '{{ssp}}': rate('bidweir_requests_total', 'ssp') },
+    series: { '{{ssp}}': tenMost(rate('bidweir_requests_total', 'ssp')) },
   },
   {
     title: 'Latency',
@@ -142,6 +212,12 @@ export const money: Panel[] = [
 
 export const state: Panel[] = [
   {
+    title: 'Bid requests by node',
+    unit: 'reqps',
+    about: 'One line at 0: the load balancer does not use that node, or its port is closed to it.',
+    series: { '{{pod}}': rate('bidweir_requests_total', 'pod', nodes) },
+  },
+  {
     title: 'Nodes by version',
     about: 'Two versions for longer than a rollout: it is stuck.',
     series: { '{{version}}': `count by (version) (bidweir_build_info{${nodes}})` },
@@ -203,6 +279,35 @@ export const state: Panel[] = [
       'database {{pod}}': `bidweir_store_up{${nodes}}`,
       'draining {{pod}}': `bidweir_draining{${nodes}}`,
     },
+  },
+  {
+    title: 'Nodes that differ, and their clocks',
+    about:
+      'differs 1: the context keys or the configuration are not those of the other nodes. clock: seconds from that of PostgreSQL.',
+    series: {
+      'differs {{pod}} {{what}}': `bidweir_node_differs{${nodes}}`,
+      'clock {{pod}}': `bidweir_clock_offset_seconds{${nodes}}`,
+    },
+  },
+  {
+    title: 'Free disk of stateDir',
+    unit: 'percentunit',
+    about: 'At 0 no snapshot of a model is written, and SQLite stores no win.',
+    series: {
+      '{{pod}}': `bidweir_state_free_bytes{${nodes}} / bidweir_state_size_bytes{${nodes}}`,
+    },
+  },
+  {
+    title: 'Worker processes that were replaced',
+    about: 'One ended, or did not report for 5 s. The requests in it were lost.',
+    series: { '{{pod}}': `increase(bidweir_workers_replaced_total{${nodes}}[30m])` },
+  },
+  {
+    title: 'Refit of the model',
+    unit: 's',
+    about:
+      'How long the refit that runs has taken. Seconds are normal; after 10 minutes it is ended.',
+    series: each('bidweir_model_refit_seconds'),
   },
   {
     title: 'Redis',

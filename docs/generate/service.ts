@@ -86,7 +86,7 @@ export function metrics(rows: readonly MetricRow[]): string {
   )
 }
 
-const silent = { info() {}, warn() {}, error() {} }
+const silent = { level: 'info' as const, info() {}, warn() {}, error() {} }
 
 function configOf(stateDir: string, endpoint: string): Config {
   const { config, faults } = check(
@@ -196,8 +196,12 @@ export async function inspectService(): Promise<{ api: ApiDocument; metrics: Met
   const supplier = await createSupplier()
   const config = configOf(folder, supplier.url)
   const current: ConfigRef = { config, active: activeSuppliers(config.suppliers, new Set()) }
-  const references = referenceRules(folder, () => [])
-  const components = await openComponents(current, references, silent)
+  const references = referenceRules(
+    folder,
+    () => [],
+    () => false,
+  )
+  const components = await openComponents(current, references, silent, null)
   const rules = {
     ...supplierRules(() => ({ config, fileOf: new Map() }), null, references),
     applied: async () => {},

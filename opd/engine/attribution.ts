@@ -19,7 +19,7 @@ interface AttributionDeps {
 
 export function createAttribution(
   deps: AttributionDeps,
-): Pick<Engine, 'findDecision' | 'hasLogged' | 'explain'> {
+): Pick<Engine, 'findDecision' | 'loggedSuppliers' | 'explain'> {
   const { bidLog, shared, now } = deps
 
   /** null: the shared log cannot be asked. */
@@ -90,7 +90,7 @@ export function createAttribution(
       return { ...nothing, ambiguous }
     },
 
-    hasLogged: (bidId) => bidLog.find(bidId).length > 0,
+    loggedSuppliers: (bidId) => bidLog.find(bidId).map(({ supplier }) => supplier),
 
     explain(svcOpd, bidId) {
       const at = now()

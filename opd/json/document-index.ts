@@ -1,5 +1,5 @@
 /**
- * The index of a JSON document, made by a WebAssembly module (opd/json/wasm). The module finds the members with known keys, so
+ * The index of a JSON document, made by a WebAssembly module (opd/wasm/json). The module finds the members with known keys, so
  * that a reader visits no others, and literals (the macros), in strings or not.
  */
 import { code } from './index-module.ts'
@@ -184,7 +184,7 @@ export class DocumentIndex {
 const outOfMemory = -1
 /** Bytes of a window: it takes 0.1 to 0.3 ms. */
 const windowLength = 64 * 1024
-/** Marks that may wait for the next window: opd/json/wasm/assembly/index.ts. */
+/** Marks that may wait for the next window: opd/wasm/json/index.ts. */
 const lookAhead = 1024
 
 /** A document that is indexed in windows. */
@@ -215,7 +215,7 @@ export class Windows {
   }
 }
 
-/** Layout of the keys: opd/json/wasm/assembly/index.ts. */
+/** Layout of the keys: opd/wasm/json/index.ts. */
 const keySlots = 256
 const slotBytes = 20
 const keyBytes = 16
@@ -248,7 +248,7 @@ export function keyNumber(key: string): number {
   return number
 }
 
-/** Layout of the literals: opd/json/wasm/assembly/marks.ts. */
+/** Layout of the literals: opd/wasm/json/marks.ts. */
 const maxLiterals = 7
 const maxLiteralBytes = 32
 /** Bytes that all literals begin with. */

@@ -7,7 +7,6 @@ import {
   type Read,
   type Scanner,
 } from '../json/scanner.ts'
-import { shortId } from '../shared/short-id.ts'
 import {
   type Banner,
   DealFacts,
@@ -212,14 +211,4 @@ export function readRequestFacts(scan: Scanner): RequestFacts | null {
   const facts = new RequestFacts()
   scan.object(requestKeys, facts)
   return facts
-}
-
-/** Longer requests are not read for their id alone: that takes a millisecond for 100 KiB. */
-const longestRead = 64 * 1024
-
-/** The id of a bid request, cut by `shortId`. Undefined: it has no id, cannot be read, or is too long. */
-export function requestIdOf(request: Body): string | undefined {
-  if (request.length > longestRead) return undefined
-  const id = readRequest(request)?.id ?? ''
-  return id === '' ? undefined : shortId(id)
 }

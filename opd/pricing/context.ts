@@ -43,9 +43,12 @@ interface Decoded {
 }
 
 export interface ContextCodec {
-  /** A new decision id. Encode the context of the decision with it, once. */
+  /** A new decision id. */
   nextId(): string
-  /** `written`: the record as a bid log wrote it. `withFeatures` is false if the features did not fit. */
+  /**
+   * `record` has the id that was drawn last, and is encoded once; otherwise it throws. `written`: the record as a bid log wrote
+   * it. `withFeatures` is false if the features did not fit.
+   */
   encode(
     record: DecisionRecord,
     written?: WrittenRecord | null,
@@ -57,6 +60,7 @@ export interface ContextCodec {
 export class Nonces {
   private readonly bytes = Buffer.alloc(nonceBytes)
   private counter = 0xffffffff
+  /** The id that was drawn last; '' once it was used. */
   private last = ''
 
   next(): string {
@@ -70,10 +74,14 @@ export class Nonces {
     return this.last
   }
 
-  /** Writes the bytes of an id, most often the latest. */
-  write(id: string, into: Buffer, at: number): void {
-    if (id === this.last) this.bytes.copy(into, at)
-    else into.write(id, at, 'base64url')
+  /**
+   * Writes the bytes of the id that was drawn last, once: two contexts with one nonce would have the same key stream, and the
+   * same key of the authenticator. Throws if it is another id.
+   */
+  use(id: string, into: Buffer, at: number): void {
+    if (id !== this.last || id === '') throw new Error('a context was encoded with a used nonce')
+    this.last = ''
+    for (let index = 0; index < nonceBytes; index++) into[at + index] = this.bytes[index]!
   }
 }
 
@@ -120,7 +128,7 @@ export function createContextCodec(
     const { message, seal } = first.sealer
     message[0] = version
     message[1] = first.id
-    nonces.write(record.id, message, nonceAt)
+    nonces.use(record.id, message, nonceAt)
     const end = seal(fits ? written : ownRecord, nonceAt, record.bidId)
     return { text: message.toString('base64url', 0, end), withFeatures }
   }

@@ -50,3 +50,6 @@ export interface RequestDocument {
 
 /** Macros of one bid that are expanded in one slice. */
 export const macrosPerSlice = 2000
+
+/** Text that a URL of a bid has if the bid is to be priced. */
+export const contextMarker = Buffer.from('SVC_OPD_CONTEXT')

@@ -14,6 +14,7 @@ import {
 } from '../openrtb/response.ts'
 import type { PricedBid } from '../shared/reasons.ts'
 import {
+  contextMarker,
   macrosPerSlice,
   type ReadState,
   type Removal,
@@ -24,7 +25,6 @@ import { Macros } from './macros.ts'
 import { removeSeats } from './seats.ts'
 import type { Splices } from './splice.ts'
 
-const marker = Buffer.from('SVC_OPD_CONTEXT')
 const unicodeEscape = Buffer.from('\\u00')
 
 /** Bytes that are searched for escapes at once: 2 ms if all are backslashes. */
@@ -54,10 +54,10 @@ export class JsonResponse implements ResponseDocument<SeatSpans> {
     this.turn = turn
   }
 
-  /** A response without the marker may contain the macro as escapes. Takes 0.2 us for 3 KB. */
+  /** A response without the contextMarker may contain the macro as escapes. Takes 0.2 us for 3 KB. */
   mayHaveMacro(): boolean | 'more' {
     const { body } = this
-    if (this.searchFrom === 0 && body.includes(marker)) return true
+    if (this.searchFrom === 0 && body.includes(contextMarker)) return true
     const end = this.searchFrom + searchLength
     const part = body.length <= searchLength ? body : body.subarray(this.searchFrom, end)
     const isFound = part.includes(unicodeEscape)

@@ -16,6 +16,7 @@ import {
 import { MessageReader } from '../protobuf/wire.ts'
 import type { PricedBid } from '../shared/reasons.ts'
 import {
+  contextMarker,
   macrosPerSlice,
   type ReadState,
   type Removal,
@@ -25,7 +26,6 @@ import {
 import { type Macro, macroPrefix, macros } from './macros.ts'
 import type { Splices } from './splice.ts'
 
-const marker = Buffer.from('SVC_OPD_CONTEXT')
 const prefix = Buffer.from(macroPrefix)
 const longestName = Math.max(...macros.map(({ name }) => name.length))
 
@@ -65,7 +65,7 @@ export class ProtobufResponse implements ResponseDocument<Seat> {
   }
 
   mayHaveMacro(): boolean {
-    return this.body.includes(marker)
+    return this.body.includes(contextMarker)
   }
 
   read(): ReadState {

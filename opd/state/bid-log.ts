@@ -58,106 +58,85 @@ function keepLatest(found: DecisionRecord[], record: DecisionRecord): void {
   else if (found[at]!.at < record.at) found[at] = record
 }
 
-export function createBidLog(options: BidLogOptions) {
-  const { maxEntries = 1_000_000, maxBytes = 256 * 1024 * 1024, now } = options
-  let { ttl } = options
-  const maxSlabs = Math.max(2, Math.floor(maxBytes / slabBytes))
-  const rows = 2 ** Math.ceil(Math.log2(Math.max(1024, Math.min(maxEntries, 2 ** 20))))
-  const heads = new Float64Array(rows).fill(noPosition)
-  const slabs = new Map<number, Slab>()
-  let oldest = 0
-  let current: Slab | null = null
-  let offset = 0
-  const stats = { entries: 0, bytes: 0, evicted: 0, expired: 0 }
+/** Where the entries of a slab begin, in the order in which they were written. */
+function entriesOf({ bytes, entries }: Slab): number[] {
+  const starts: number[] = []
+  for (let start = 0; starts.length < entries; start = endOf(bytes, start + linkBytes))
+    starts.push(start)
+  return starts
+}
 
-  function drop(slab: Slab, why: 'evicted' | 'expired'): void {
-    slabs.delete(slab.number)
-    stats.entries -= slab.entries
-    stats[why] += slab.entries
-    stats.bytes -= slabBytes
-    oldest = slab.number + 1
+export class LocalBidLog implements BidLog {
+  readonly stats = { entries: 0, bytes: 0, evicted: 0, expired: 0 }
+  private readonly now: () => number
+  private readonly maxEntries: number
+  private readonly maxSlabs: number
+  private ttl: number
+  private readonly rows: number
+  private readonly heads: Float64Array
+  private readonly slabs = new Map<number, Slab>()
+  private oldest = 0
+  private current: Slab | null = null
+  private offset = 0
+  private readonly written: WrittenRecord = {
+    view: new DataView(new ArrayBuffer(0)),
+    start: 0,
+    end: 0,
   }
 
-  function nextSlab(at: number): Slab {
-    const number = current === null ? 0 : current.number + 1
-    let spare: Slab | null = null
-    for (let slab = slabs.get(oldest); slab !== undefined; slab = slabs.get(oldest)) {
-      const expired = slab.newest < at - ttl
-      if (!expired && slabs.size < maxSlabs && stats.entries < maxEntries) break
-      drop(slab, expired ? 'expired' : 'evicted')
-      spare = slab
-    }
-    const bytes = spare?.bytes ?? Buffer.allocUnsafeSlow(slabBytes)
-    const slab = {
-      number,
-      bytes,
-      view: spare?.view ?? new DataView(bytes.buffer, bytes.byteOffset, slabBytes),
-      entries: 0,
-      newest: 0,
-    }
-    slabs.set(number, slab)
-    stats.bytes += slabBytes
-    offset = 0
-    return slab
+  constructor(options: BidLogOptions) {
+    const { maxEntries = 1_000_000, maxBytes = 256 * 1024 * 1024, now, ttl } = options
+    this.now = now
+    this.ttl = ttl
+    this.maxEntries = maxEntries
+    this.maxSlabs = Math.max(2, Math.floor(maxBytes / slabBytes))
+    this.rows = 2 ** Math.ceil(Math.log2(Math.max(1024, Math.min(maxEntries, 2 ** 20))))
+    this.heads = new Float64Array(this.rows).fill(noPosition)
   }
 
-  const written: WrittenRecord = { view: new DataView(new ArrayBuffer(0)), start: 0, end: 0 }
-
-  /** The slab that has room for an entry. */
-  function slabFor(needed: number, at: number): Slab {
-    const full = current === null || offset + needed > slabBytes
-    if (full || current!.entries >= maxEntries / 2) current = nextSlab(at)
-    return current!
+  /** Changes `ttl` after a reload. */
+  retain(ttl: number): void {
+    this.ttl = ttl
   }
 
-  /** Links the entry that was written after the link at `offset`. */
-  function link(slab: Slab, key: string, end: number, at: number): void {
-    const row = hashText(key) & (rows - 1)
-    slab.view.setFloat64(offset, heads[row]!)
-    heads[row] = slab.number * slabBytes + offset
-    offset = end
-    slab.entries++
-    slab.newest = at
-    stats.entries++
-  }
-
-  function put(record: DecisionRecord): WrittenRecord | null {
+  put(record: DecisionRecord): WrittenRecord | null {
     const key = keyOf(record.bidId)
     const needed = linkBytes + entryLimit(record, key)
     if (needed > slabBytes) return null
-    const slab = slabFor(needed, record.at)
+    const slab = this.slabFor(needed, record.at)
     const { bytes, view } = slab
-    const start = offset + linkBytes
+    const { written } = this
+    const start = this.offset + linkBytes
     const end = writeEntry(bytes, start, record, key)
     written.view = view
     written.start = recordAt(bytes, start)
     written.end = end
-    link(slab, key, end, record.at)
+    this.link(slab, key, end, record.at)
     return written
   }
 
   /** Adds the decisions of another process of this node, as its batch of entries has them. */
-  function append(batch: Buffer): void {
+  append(batch: Buffer): void {
     for (let from = 0; from < batch.length; ) {
       const until = endOf(batch, from)
       const at = timeOf(batch, from)
-      const slab = slabFor(linkBytes + until - from, at)
-      const start = offset + linkBytes
+      const slab = this.slabFor(linkBytes + until - from, at)
+      const start = this.offset + linkBytes
       batch.copy(slab.bytes, start, from, until)
       const key = batch.toString('utf8', keyAt(batch, from), recordAt(batch, from))
-      link(slab, key, start + until - from, at)
+      this.link(slab, key, start + until - from, at)
       from = until
     }
   }
 
-  function find(bidId: string): DecisionRecord[] {
+  find(bidId: string): DecisionRecord[] {
     const key = Buffer.from(keyOf(bidId))
     const found: DecisionRecord[] = []
-    const earliest = now() - ttl
-    let position = heads[hashText(keyOf(bidId)) & (rows - 1)]!
+    const earliest = this.now() - this.ttl
+    let position = this.heads[hashText(keyOf(bidId)) & (this.rows - 1)]!
     for (let walked = 0; position !== noPosition && walked < maxChain; walked++) {
       const number = Math.floor(position / slabBytes)
-      const slab = slabs.get(number)
+      const slab = this.slabs.get(number)
       if (slab === undefined) break
       const { bytes } = slab
       const start = position - number * slabBytes
@@ -173,24 +152,16 @@ export function createBidLog(options: BidLogOptions) {
     return found
   }
 
-  /** Where the entries of a slab begin, in the order in which they were written. */
-  function entriesOf({ bytes, entries }: Slab): number[] {
-    const starts: number[] = []
-    for (let start = 0; starts.length < entries; start = endOf(bytes, start + linkBytes))
-      starts.push(start)
-    return starts
-  }
-
   /**
    * The decisions since `since`, newest slab first, in batches of `size`. Decisions that are written or evicted meanwhile
    * are left out.
    */
-  function* batches(since: number, size: number): Generator<DecisionRecord[]> {
-    for (const number of [...slabs.keys()].reverse()) {
-      const slab = slabs.get(number)
+  *batches(since: number, size: number): Generator<DecisionRecord[]> {
+    for (const number of [...this.slabs.keys()].reverse()) {
+      const slab = this.slabs.get(number)
       if (slab === undefined || slab.newest < since) continue
       const starts = entriesOf(slab)
-      while (starts.length > 0 && slabs.get(number) === slab) {
+      while (starts.length > 0 && this.slabs.get(number) === slab) {
         const batch: DecisionRecord[] = []
         for (const start of starts.splice(-size).reverse()) {
           const entry = start + linkBytes
@@ -206,10 +177,10 @@ export function createBidLog(options: BidLogOptions) {
   }
 
   /** The entries of each slab that can still be found, oldest slab first, as `append` takes them. */
-  function* parts(): Generator<Buffer> {
-    const earliest = now() - ttl
-    for (const number of [...slabs.keys()]) {
-      const slab = slabs.get(number)
+  *parts(): Generator<Buffer> {
+    const earliest = this.now() - this.ttl
+    for (const number of [...this.slabs.keys()]) {
+      const slab = this.slabs.get(number)
       if (slab === undefined || slab.newest < earliest) continue
       const entries = entriesOf(slab)
         .map((start) => start + linkBytes)
@@ -219,16 +190,55 @@ export function createBidLog(options: BidLogOptions) {
     }
   }
 
-  return {
-    put,
-    append,
-    find,
-    batches,
-    parts,
-    stats,
-    /** Changes `ttl` after a reload. */
-    retain(next: number) {
-      ttl = next
-    },
-  } satisfies BidLog & Record<string, unknown>
+  /** The slab that has room for an entry. */
+  private slabFor(needed: number, at: number): Slab {
+    const { current, maxEntries } = this
+    const isFull = current === null || this.offset + needed > slabBytes
+    if (!isFull && current.entries < maxEntries / 2) return current
+    this.current = this.nextSlab(at)
+    return this.current
+  }
+
+  private nextSlab(at: number): Slab {
+    const { slabs, stats } = this
+    const number = this.current === null ? 0 : this.current.number + 1
+    let spare: Slab | null = null
+    for (let slab = slabs.get(this.oldest); slab !== undefined; slab = slabs.get(this.oldest)) {
+      const expired = slab.newest < at - this.ttl
+      if (!expired && slabs.size < this.maxSlabs && stats.entries < this.maxEntries) break
+      this.drop(slab, expired ? 'expired' : 'evicted')
+      spare = slab
+    }
+    const bytes = spare?.bytes ?? Buffer.allocUnsafeSlow(slabBytes)
+    const slab = {
+      number,
+      bytes,
+      view: spare?.view ?? new DataView(bytes.buffer, bytes.byteOffset, slabBytes),
+      entries: 0,
+      newest: 0,
+    }
+    slabs.set(number, slab)
+    stats.bytes += slabBytes
+    this.offset = 0
+    return slab
+  }
+
+  private drop(slab: Slab, why: 'evicted' | 'expired'): void {
+    this.slabs.delete(slab.number)
+    this.stats.entries -= slab.entries
+    this.stats[why] += slab.entries
+    this.stats.bytes -= slabBytes
+    this.oldest = slab.number + 1
+  }
+
+  /** Links the entry that was written after the link at `offset`. */
+  private link(slab: Slab, key: string, end: number, at: number): void {
+    const row = hashText(key) & (this.rows - 1)
+    slab.view.setFloat64(this.offset, this.heads[row]!)
+    this.heads[row] = slab.number * slabBytes + this.offset
+    this.offset = end
+    slab.entries++
+    slab.newest = at
+    this.stats.entries++
+  }
 }

@@ -2,8 +2,9 @@
  * The stream of model deltas between the processes of one node, in the memory of the first: what redis-models.ts does in
  * Redis. A process that starts takes the present model of the first.
  */
-import { type Mode, modes } from '../shared/arms.ts'
-import type { ModelBus, SharedModelHead } from './shared-model.ts'
+import { randomInt } from 'node:crypto'
+import type { Mode } from '../shared/arms.ts'
+import type { ModelBus, SeenPart, SharedPart } from './model-bus.ts'
 
 /** Deltas kept for a process that lags. */
 const maxDeltas = 600
@@ -18,22 +19,31 @@ interface Stream {
 /** `owner`: the process that shares its model; `pack` makes it. `began`: milliseconds since the epoch. */
 export function localModels(
   owner: string,
-  pack: (mode: string) => Promise<Uint8Array>,
+  pack: (mode: Mode) => Promise<Uint8Array>,
   began: number,
 ): ModelBus {
-  const streams = new Map<string, Stream>()
-  const heads = new Map<string, { number: number; head: SharedModelHead; bytes: Uint8Array }>()
-  const streamOf = (mode: string) => {
+  const streams = new Map<Mode, Stream>()
+  const parts = new Map<string, SeenPart>()
+  const curves = new Map<Mode, Uint8Array>()
+  const partOf = (mode: Mode, part: SharedPart, known = 0) => {
+    const seen = parts.get(`${mode} ${part}`) ?? { number: 0, head: null }
+    return seen.number === known ? { number: known, head: null } : seen
+  }
+  const streamOf = (mode: Mode) => {
     const stream = streams.get(mode) ?? { dropped: 0, deltas: [] }
     streams.set(mode, stream)
     return stream
   }
-  // In the format of Redis, because a snapshot may be restored by a node with Redis, and the reverse. A place of an earlier
-  // process counts as the beginning.
-  const placeOf = (count: number) => `${began}-${count}`
-  const countAt = (place: string) => {
-    const [start, count] = place.split('-')
-    return start === String(began) ? Number(count) : 0
+  // In the format of Redis, because a snapshot may be restored by a node with Redis, and the reverse. Two nodes may begin in
+  // the same millisecond and take each other's models, so the numbers of each begin elsewhere. A place of another process
+  // counts as the beginning.
+  const offset = randomInt(2 ** 47)
+  const placeOf = (count: number) => `${began}-${offset + count}`
+  const countAt = (mode: Mode, place: string) => {
+    const { dropped, deltas } = streamOf(mode)
+    const [start, number] = place.split('-')
+    const count = Number(number) - offset
+    return start === String(began) && count >= 0 && count <= dropped + deltas.length ? count : 0
   }
 
   return {
@@ -46,7 +56,7 @@ export function localModels(
     },
     async fetch(mode, from) {
       const { dropped, deltas } = streamOf(mode)
-      const first = Math.max(0, countAt(from) - dropped)
+      const first = Math.max(0, countAt(mode, from) - dropped)
       const found = deltas.slice(first, first + fetchBatch).map((bytes, n) => ({
         place: placeOf(dropped + first + n + 1),
         bytes,
@@ -54,20 +64,19 @@ export function localModels(
       return { deltas: found, last: found.at(-1)?.place ?? from }
     },
     async look(mode, node, _candidate, known) {
-      const shared = heads.get(mode)
       return {
         leads: node === owner,
-        number: shared?.number ?? 0,
-        head: shared === undefined || shared.number === known ? null : shared.head,
+        whole: partOf(mode, 'whole', known.whole),
+        curve: partOf(mode, 'curve', known.curve),
       }
     },
-    async writeModel(mode, _node, head, bytes) {
-      const number = (heads.get(mode)?.number ?? 0) + 1
-      heads.set(mode, { number, head, bytes })
+    async writeModel(mode, part, _node, head, bytes) {
+      const number = partOf(mode, part).number + 1
+      parts.set(`${mode} ${part}`, { number, head })
+      if (part === 'curve') curves.set(mode, bytes)
       return number
     },
-    // A whole model is packed now. Anything else, such as a curve, is as it was written.
-    readModel: async (mode) =>
-      modes.includes(mode as Mode) ? pack(mode) : (heads.get(mode)?.bytes ?? null),
+    // A whole model is packed now.
+    readModel: async (mode, part) => (part === 'whole' ? pack(mode) : (curves.get(mode) ?? null)),
   }
 }

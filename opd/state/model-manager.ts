@@ -11,6 +11,7 @@ import { OnlineLearner } from '../learner/learner.ts'
 import { isOfOtherVersion } from '../learner/snapshot.ts'
 import type { LearnerOptions, NodeLearner } from '../learner-types.ts'
 import { type Mode, modes } from '../shared/arms.ts'
+import type { ManagedLearner } from './managed-learner.ts'
 import { initialControl, type ModelControl, type ModelControlSource } from './model-control.ts'
 import { ModelStore } from './model-store.ts'
 import { Refitter } from './refitter.ts'
@@ -33,46 +34,151 @@ export interface ModelManagerOptions {
   refitEvery?: number
 }
 
-export type ModelManager = ReturnType<typeof createModelManager>
 type Bases = Partial<Record<Mode, Uint8Array | null>>
 
 /** This file exists between an orderly exit and the next start. */
 const cleanExitFile = 'ended-in-order'
 
-export function createModelManager(options: ModelManagerOptions) {
-  const { dir, attributionWindow, now, log, trains = true } = options
-  const create = options.create ?? ((...from) => new OnlineLearner(...from))
-  if (dir !== null) {
-    mkdirSync(dir, { recursive: true })
-    removeIncomplete(dir)
-  }
-  const started = now()
-  let control = initialControl
-  const models = new ModelStore({
-    dir,
-    now,
-    log,
-    create: (learned, carries = true) =>
-      create({ attributionWindow, carries, slices: true, trains }, learned),
-    clean: dir !== null && takeCleanExitFile(dir),
-  })
+export class ModelManager {
+  readonly models: ModelStore
+  /** Counts of snapshots that were refused, and of writes that failed. */
+  readonly failures: ModelStore['counts']
+  readonly refitter: Refitter
+  private readonly dir: string | null
+  private readonly now: () => number
+  private readonly log: Log
+  private readonly started: number
+  private readonly timers: readonly NodeJS.Timeout[]
+  private executed = initialControl
+  private last: Promise<unknown> = Promise.resolve()
 
-  let last: Promise<unknown> = Promise.resolve()
+  constructor(options: ModelManagerOptions) {
+    const { dir, attributionWindow, now, log, trains = true } = options
+    const create = options.create ?? ((...from) => new OnlineLearner(...from))
+    if (dir !== null) {
+      mkdirSync(dir, { recursive: true })
+      removeIncomplete(dir)
+    }
+    this.dir = dir
+    this.now = now
+    this.log = log
+    this.started = now()
+    this.models = new ModelStore({
+      dir,
+      now,
+      log,
+      create: (learned, carries = true) =>
+        create({ attributionWindow, carries, slices: true, trains }, learned),
+      clean: dir !== null && takeCleanExitFile(dir),
+    })
+    this.failures = this.models.counts
+    this.refitter = new Refitter(log, (learner, result) => {
+      const mode = modes.find((each) => this.models.of(each).learner === learner)
+      if (mode !== undefined) this.models.pushRefit(mode, result)
+    })
+    this.timers = [
+      setInterval(() => this.advance(), options.advanceEvery ?? 50),
+      setInterval(() => void this.save(), options.snapshotEvery ?? 300_000),
+      setInterval(() => this.refit(), options.refitEvery ?? 1000),
+    ]
+    for (const timer of this.timers) timer.unref()
+  }
+
+  of(mode: Mode): ManagedLearner {
+    return this.models.of(mode).learner
+  }
+
+  version(mode: Mode): number {
+    return this.models.of(mode).version
+  }
+
+  epoch(mode: Mode): number {
+    return this.models.of(mode).epoch
+  }
+
+  /** Seconds since the last snapshot of a mode was written or restored; without one, since the start. */
+  age(mode: Mode): number {
+    return (this.now() - (this.models.of(mode).at ?? this.started)) / 1000
+  }
+
+  /** The operators' commands that this node executed last. */
+  get control(): ModelControl {
+    return this.executed
+  }
+
+  /** Returns whether all snapshots were written. */
+  save(): Promise<boolean> {
+    return this.enqueue(() => this.models.saveAll())
+  }
+
+  /**
+   * Executes the commands in the store. Rejects, and changes nothing, if the store cannot be read. The store is read outside of
+   * the queue, so that a store that hangs does not delay a snapshot.
+   */
+  async execute(source: ModelControlSource): Promise<void> {
+    const { models } = this
+    const next = await source.read()
+    const bases: Bases = {}
+    for (const mode of modes)
+      if (next.epochs[mode] > models.of(mode).epoch) bases[mode] = await source.base(mode)
+    await this.enqueue(() => this.apply(next, bases))
+    for (const mode of modes) {
+      const { epoch } = models.of(mode)
+      if (epoch <= next.epochs[mode]) continue
+      await source.raise(mode, epoch, await this.enqueue(() => models.packed(mode)))
+    }
+  }
+
+  /** Writes the last snapshots. If they were written, the exit is marked as orderly. */
+  async close(): Promise<void> {
+    for (const timer of this.timers) clearInterval(timer)
+    await this.refitter.close()
+    if ((await this.save()) && this.dir !== null)
+      await writeDurably(this.dir, cleanExitFile, Buffer.alloc(0))
+  }
+
+  private advance(): void {
+    for (const mode of modes) this.of(mode).advance(this.now())
+  }
+
+  private refit(): void {
+    const states = modes.map((mode) => this.models.of(mode))
+    const due = states.filter(({ refits, isWhole }) => refits && isWhole)
+    this.refitter.poll(
+      due.map(({ learner }) => learner),
+      this.now(),
+    )
+  }
+
   /** Runs saves and roll-backs one after the other. */
-  function enqueue<T>(work: () => Promise<T>): Promise<T> {
-    const result = last.then(work)
+  private enqueue<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.last.then(work)
     // A failure rejects the promise of its caller only; the next one begins in any case.
-    last = result.catch(() => undefined)
+    this.last = result.catch(() => undefined)
     return result
   }
-  const save = () => enqueue(() => models.saveAll())
-  /** The snapshot at exit. If it was written, the exit is marked as orderly. */
-  async function saveLast(): Promise<void> {
-    if ((await save()) && dir !== null) await writeDurably(dir, cleanExitFile, Buffer.alloc(0))
+
+  private async apply(next: ModelControl, bases: Bases): Promise<void> {
+    const { models, log } = this
+    for (const mode of modes) {
+      const epoch = next.epochs[mode]
+      if (epoch <= models.of(mode).epoch) continue
+      await this.startEpoch(mode, epoch, bases[mode] ?? null)
+      await models.save(mode)
+    }
+    for (const mode of modes) {
+      const { learner } = models.of(mode)
+      learner.rename(next.resets)
+      if (learner.isFrozen !== next.frozen) learner.freeze(next.frozen)
+    }
+    if (next.frozen !== this.executed.frozen)
+      log.warn({}, next.frozen ? 'models frozen: they decide and do not learn' : 'models learn')
+    this.executed = next
   }
 
   /** Starts an epoch with the model of the store. If it has none, or it is damaged, with the model of this node. */
-  async function startEpoch(mode: Mode, epoch: number, base: Uint8Array | null): Promise<void> {
+  private async startEpoch(mode: Mode, epoch: number, base: Uint8Array | null): Promise<void> {
+    const { models, log } = this
     log.warn({ mode, epoch, base: base !== null }, 'model rolled back')
     try {
       if (base !== null) return models.startEpoch(mode, epoch, base)
@@ -88,85 +194,6 @@ export function createModelManager(options: ModelManagerOptions) {
       }
     }
     models.startEpoch(mode, epoch, await models.packed(mode))
-  }
-
-  async function apply(next: ModelControl, bases: Bases): Promise<void> {
-    for (const mode of modes) {
-      const epoch = next.epochs[mode]
-      if (epoch <= models.of(mode).epoch) continue
-      await startEpoch(mode, epoch, bases[mode] ?? null)
-      await models.save(mode)
-    }
-    for (const mode of modes) {
-      const { learner } = models.of(mode)
-      learner.rename(next.resets)
-      if (learner.isFrozen !== next.frozen) learner.freeze(next.frozen)
-    }
-    if (next.frozen !== control.frozen)
-      log.warn({}, next.frozen ? 'models frozen: they decide and do not learn' : 'models learn')
-    control = next
-  }
-
-  /** The store is read outside of the queue, so that a store that hangs does not delay a snapshot. */
-  async function execute(source: ModelControlSource): Promise<void> {
-    const next = await source.read()
-    const bases: Bases = {}
-    for (const mode of modes)
-      if (next.epochs[mode] > models.of(mode).epoch) bases[mode] = await source.base(mode)
-    await enqueue(() => apply(next, bases))
-    for (const mode of modes) {
-      const { epoch } = models.of(mode)
-      if (epoch <= next.epochs[mode]) continue
-      await source.raise(mode, epoch, await enqueue(() => models.packed(mode)))
-    }
-  }
-
-  const refitter = new Refitter(log, (learner, result) => {
-    const mode = modes.find((each) => models.of(each).learner === learner)
-    if (mode !== undefined) models.pushRefit(mode, result)
-  })
-  const timers = [
-    setInterval(() => {
-      for (const mode of modes) models.of(mode).learner.advance(now())
-    }, options.advanceEvery ?? 50),
-    setInterval(() => void save(), options.snapshotEvery ?? 300_000),
-    setInterval(
-      () =>
-        refitter.poll(
-          modes
-            .map((mode) => models.of(mode))
-            .flatMap(({ refits, isWhole, learner }) => (refits && isWhole ? learner : [])),
-          now(),
-        ),
-      options.refitEvery ?? 1000,
-    ),
-  ]
-  for (const timer of timers) timer.unref()
-
-  return {
-    of: (mode: Mode) => models.of(mode).learner,
-    version: (mode: Mode) => models.of(mode).version,
-    epoch: (mode: Mode) => models.of(mode).epoch,
-    /** Seconds since the last snapshot of a mode was written or restored; without one, since the start. */
-    age: (mode: Mode) => (now() - (models.of(mode).at ?? started)) / 1000,
-    /** Counts of snapshots that were refused, and of writes that failed. */
-    failures: models.counts,
-    /** Counts of refits that were applied, and that failed. */
-    refits: refitter.counts,
-    /** The operators' commands that this node executed last. */
-    get control() {
-      return control
-    },
-    /** For `ModelSync`. */
-    models,
-    save: async () => void (await save()),
-    /** Executes the commands in the store. Rejects, and changes nothing, if the store cannot be read. */
-    execute,
-    async close() {
-      for (const timer of timers) clearInterval(timer)
-      await refitter.close()
-      await saveLast()
-    },
   }
 }
 

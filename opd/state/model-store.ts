@@ -187,7 +187,7 @@ export class ModelStore {
    * Takes the shared model. Updates of this node that it lacks come back through the stream. false: it is of another epoch.
    * Throws, and changes nothing, if `base` is damaged.
    */
-  adopt(mode: Mode, base: Uint8Array): boolean {
+  receive(mode: Mode, base: Uint8Array): boolean {
     const state = this.states[mode]
     const { meta, learned } = unpack(base)
     if (meta.epoch !== state.epoch) return false

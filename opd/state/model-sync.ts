@@ -9,9 +9,9 @@ import type { Log } from '../base/log.ts'
 import { shareRun } from '../base/one-at-a-time.ts'
 import { type Mode, modes } from '../shared/arms.ts'
 import { decodeEnvelope, encodeEnvelope } from './envelope.ts'
+import { keepEvery, type ModelBus } from './model-bus.ts'
 import type { ModelManager } from './model-manager.ts'
-import { SharedCurve } from './shared-curve.ts'
-import { keepEvery, type ModelBus, SharedModel } from './shared-model.ts'
+import { SharedModel } from './shared-model.ts'
 
 /** Milliseconds. */
 const syncInterval = 2000
@@ -31,6 +31,8 @@ interface ModelSyncOptions {
   role?: NodeRole
   /** Milliseconds of a monotonic clock. */
   now?: () => number
+  /** false: the caller runs the rounds, as in simulated time. */
+  timers?: boolean
 }
 
 export class ModelSync {
@@ -43,7 +45,6 @@ export class ModelSync {
   private readonly now: () => number
   private readonly began: number
   private readonly sharedModels: Readonly<Record<Mode, SharedModel>>
-  private readonly sharedCurves: Readonly<Record<Mode, SharedCurve>>
   /** `old`: of an earlier epoch; `seen`: received before. */
   private readonly deltas = { sent: 0, merged: 0, refused: 0, old: 0, seen: 0 }
   private readonly timers: readonly NodeJS.Timeout[]
@@ -52,7 +53,7 @@ export class ModelSync {
 
   constructor(options: ModelSyncOptions) {
     const { modelManager, bus, log, role = 'all', timeout = closeTimeout } = options
-    const { now = () => performance.now() } = options
+    const { now = () => performance.now(), timers = true } = options
     this.modelManager = modelManager
     this.models = modelManager.models
     this.bus = bus
@@ -67,35 +68,25 @@ export class ModelSync {
       revenue: new SharedModel('revenue', deps),
       margin: new SharedModel('margin', deps),
     }
-    this.sharedCurves = {
-      revenue: new SharedCurve('revenue', deps),
-      margin: new SharedCurve('margin', deps),
-    }
     // From now on the updates of this node are collected.
     models.publishes = true
-    const joining = setInterval(() => {
-      if (this.hasJoined) clearInterval(joining)
-      else void this.round()
-    }, joinInterval)
-    this.timers = [
-      joining,
-      setInterval(() => void this.round(), syncInterval),
-      setInterval(() => void this.keep(), keepEvery),
-    ]
-    for (const timer of this.timers) timer.unref()
+    this.timers = timers ? this.startTimers() : []
   }
 
   get counts() {
-    const total = { shared: 0, taken: 0, lost: 0, curvesShared: 0, curvesAdopted: 0 }
+    const total = { shared: 0, taken: 0, lost: 0, curvesShared: 0, curvesReceived: 0 }
     let { refused } = this.deltas
     for (const mode of modes) {
-      const [model, curve] = [this.sharedModels[mode].counts, this.sharedCurves[mode].counts]
+      const {
+        counts: model,
+        curve: { counts: curve },
+      } = this.sharedModels[mode]
       refused += model.refused + curve.refused
       total.shared += model.shared
       total.taken += model.taken
       total.lost += model.lost
       total.curvesShared += curve.shared
-      total.curvesAdopted += curve.adopted
+      total.curvesReceived += curve.received
     }
     return { ...this.deltas, ...total, refused, dropped: this.models.counts.dropped }
   }
@@ -136,6 +127,20 @@ export class ModelSync {
     await atMost(this.timeout, this.leave())
   }
 
+  private startTimers(): NodeJS.Timeout[] {
+    const joining = setInterval(() => {
+      if (this.hasJoined) clearInterval(joining)
+      else void this.round()
+    }, joinInterval)
+    const timers = [
+      joining,
+      setInterval(() => void this.round(), syncInterval),
+      setInterval(() => void this.keep(), keepEvery),
+    ]
+    for (const timer of timers) timer.unref()
+    return timers
+  }
+
   private async leave(): Promise<void> {
     await this.renewing
     await this.round()
@@ -147,8 +152,7 @@ export class ModelSync {
     for (let next = outbox[0]; next !== undefined; next = outbox[0]) {
       await this.bus.publish(mode, encodeEnvelope(next))
       this.deltas.sent++
-      this.sharedModels[mode].changed()
-      this.sharedCurves[mode].sent(next)
+      this.sharedModels[mode].sent(next)
       if (outbox[0] === next) outbox.shift()
     }
   }
@@ -165,10 +169,7 @@ export class ModelSync {
     try {
       const result = models.merge(mode, envelope)
       if (result === 'ahead') return false
-      if (result === 'merged') {
-        this.sharedModels[mode].changed()
-        this.sharedCurves[mode].changed()
-      }
+      if (result === 'merged') this.sharedModels[mode].merged()
       // Its own deltas come back, too.
       if (envelope.node !== models.node) deltas[result]++
     } catch (error) {
@@ -196,17 +197,13 @@ export class ModelSync {
 
   /** Returns whether this node has all updates of the others. */
   private async synchronize(mode: Mode): Promise<boolean> {
-    const [shared, curve] = [this.sharedModels[mode], this.sharedCurves[mode]]
+    const shared = this.sharedModels[mode]
     if (!this.hasJoined) await shared.begin()
     if (this.modelManager.of(mode).isFrozen) return true
-    await this.send(mode)
+    const send = () => this.send(mode)
+    await send()
     this.models.of(mode).refits = await shared.look()
-    if (!shared.leads) return (await curve.follow()) || shared.follow()
-    const { taken } = shared.counts
-    const complete = await shared.lead(() => this.receive(mode))
-    if (shared.counts.taken > taken) curve.changed()
-    if (complete) await curve.lead(() => this.send(mode))
-    return complete
+    return shared.leads ? shared.lead(() => this.receive(mode), send) : shared.follow()
   }
 
   private readonly renew = shareRun(() =>
@@ -218,9 +215,7 @@ export class ModelSync {
     let due = false
     for (const mode of modes) {
       if (this.modelManager.of(mode).isFrozen) continue
-      const [shared, curve] = [this.sharedModels[mode], this.sharedCurves[mode]]
-      due = (await shared.keep()) || due
-      due = (await curve.keep(shared.leads)) || due
+      due = (await this.sharedModels[mode].keep()) || due
     }
     if (due) await this.round()
   }
@@ -228,10 +223,7 @@ export class ModelSync {
   /** Gives up the leases, so that another node leads at once. */
   private async giveUpLeases(): Promise<void> {
     for (const mode of modes)
-      if (this.sharedModels[mode].leads) {
-        await this.sharedCurves[mode].leave()
-        await this.sharedModels[mode].leave()
-      }
+      if (this.sharedModels[mode].leads) await this.sharedModels[mode].leave()
   }
 
   private logLease(error: Error, what: string): void {

@@ -1,6 +1,7 @@
-/** Models in Redis: one stream of deltas for each mode, and one shared model. */
+/** Models in Redis: for each mode one stream of deltas, and one shared model of two parts under one lease. */
+import type { Mode } from '../shared/arms.ts'
+import { leaseLife, type ModelBus, type SharedModelHead } from './model-bus.ts'
 import type { RedisClient } from './redis-client.ts'
-import { leaseLife, type ModelBus, type SharedModelHead } from './shared-model.ts'
 
 /** Deltas kept for the next node that leads: 12 s of 100 nodes twice over. Older ones are in the shared model. */
 const maxDeltas = 1200
@@ -15,10 +16,15 @@ elseif ARGV[3] == '0' and lead == ARGV[1] then
   redis.call('DEL', KEYS[1])
   lead = false
 end
-local number = redis.call('HGET', KEYS[2], 'number') or '0'
-local head = ''
-if number ~= ARGV[4] then head = redis.call('HGET', KEYS[2], 'head') or '' end
-return { lead == ARGV[1] and 1 or 0, number, head }`
+local seen = { lead == ARGV[1] and 1 or 0 }
+for part = 2, 3 do
+  local number = redis.call('HGET', KEYS[part], 'number') or '0'
+  local head = ''
+  if number ~= ARGV[part + 2] then head = redis.call('HGET', KEYS[part], 'head') or '' end
+  table.insert(seen, number)
+  table.insert(seen, head)
+end
+return seen`
 
 const share = `
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
@@ -31,9 +37,13 @@ export function modelBus(
   prefix: string,
   readBytes: (key: string, field: string) => Promise<Uint8Array | null>,
 ): ModelBus {
-  const stream = (mode: string) => `${prefix}model:${mode}`
-  // In a Cluster both keys are on one node, by the text in braces.
-  const keys = (mode: string) => [`${prefix}{model:${mode}}lease`, `${prefix}{model:${mode}}shared`]
+  const stream = (mode: Mode) => `${prefix}model:${mode}`
+  // In a Cluster all keys of a mode are on one node, by the text in braces.
+  const key = (mode: Mode, name: string) => `${prefix}{model:${mode}}${name}`
+  const seenPart = (number: string, head: string) => ({
+    number: Number(number),
+    head: head === '' ? null : (JSON.parse(head) as SharedModelHead),
+  })
   return {
     async publish(mode, delta) {
       const fields = { data: Buffer.from(delta).toString('base64') }
@@ -53,21 +63,23 @@ export function modelBus(
       return { deltas, last: rows.at(-1)?.id ?? from }
     },
     async look(mode, node, candidate, known) {
-      const values = [node, String(leaseLife), candidate ? '1' : '0', String(known)]
-      const [leads, number, head] = (await client.eval(look, {
-        keys: keys(mode),
-        arguments: values,
-      })) as [number, string, string]
+      const keys = ['lease', 'whole', 'curve'].map((name) => key(mode, name))
+      const numbers = [String(known.whole), String(known.curve)]
+      const [leads, whole, wholeHead, curve, curveHead] = (await client.eval(look, {
+        keys,
+        arguments: [node, String(leaseLife), candidate ? '1' : '0', ...numbers],
+      })) as [number, string, string, string, string]
       return {
         leads: leads === 1,
-        number: Number(number),
-        head: head === '' ? null : (JSON.parse(head) as SharedModelHead),
+        whole: seenPart(whole, wholeHead),
+        curve: seenPart(curve, curveHead),
       }
     },
-    async writeModel(mode, node, head, bytes) {
+    async writeModel(mode, part, node, head, bytes) {
+      const keys = [key(mode, 'lease'), key(mode, part)]
       const values = [node, JSON.stringify(head), Buffer.from(bytes)]
-      return Number(await client.eval(share, { keys: keys(mode), arguments: values as string[] }))
+      return Number(await client.eval(share, { keys, arguments: values as string[] }))
     },
-    readModel: (mode) => readBytes(keys(mode)[1]!, 'model'),
+    readModel: (mode, part) => readBytes(key(mode, part), 'model'),
   }
 }

@@ -6,6 +6,8 @@
 import { randomUUID } from 'node:crypto'
 import { ErrorReply, RESP_TYPES } from '@redis/client'
 import type { Log } from '../base/log.ts'
+import type { SharedTokens } from '../ports.ts'
+import type { ModelBus } from './model-bus.ts'
 import { connectRedis } from './redis-client.ts'
 import { modelBus } from './redis-models.ts'
 import { type HeldDecisions, RedisBidLog } from './shared-bid-log.ts'
@@ -50,44 +52,94 @@ return redis.call('ZCARD', KEYS[1])`
 /** Bids of one command, for some 2 ms of Redis. In a Cluster each bid is a command: their keys are on different nodes. */
 const bidsOfCommand = 200
 
-export type RedisState = ReturnType<typeof openRedis>
-
-export function openRedis(options: RedisOptions) {
-  const { url, location, bidTtl, held = () => [], now = Date.now, log, onNodes } = options
-  const node = randomUUID()
-  /** Commands that failed. */
-  let failed = 0
-  const connection = connectRedis(url)
-  const { client } = connection
-  const most = connection.isCluster ? 1 : bidsOfCommand
-  const bytes = client.withTypeMapping({ [RESP_TYPES.BLOB_STRING]: Buffer })
-  let lost = true
-  connection.onReady(() => {
-    if (lost) log.info({}, 'redis is connected')
-    lost = false
-  })
-  connection.onError((error: Error) => {
-    if (!lost) log.warn({ err: error.message }, 'redis is lost, this node continues alone')
-    lost = true
-  })
+export class RedisState {
+  readonly shared: RedisBidLog
+  readonly tokens: SharedTokens
+  readonly models: ModelBus
+  /** Bids of the shared log, and commands that failed. */
+  readonly counts: RedisBidLog['counts'] & { failed: number }
+  private readonly options: RedisOptions
+  private readonly node = randomUUID()
+  private readonly connection: ReturnType<typeof connectRedis>
+  private readonly log: Log
+  private readonly beater: NodeJS.Timeout
+  private isLost = true
   /** After a timeout Redis counts as unavailable for a while, so that commands do not wait for it in a row. */
-  let pausedUntil = 0
+  private pausedUntil = 0
   /** Whether Redis answered the last command. If a network drops all packets, the connection stays open. */
-  let answers = true
-  const isAvailable = () => client.isReady && performance.now() >= pausedUntil
+  private answers = true
+  private nextLogAt = 0
+  private nodes: number
+  private connectedAt = 0
 
-  let nextLogAt = 0
-  /** Of an error reply only the code is logged: the rest may quote a bid id. */
-  function logFailure(error: Error): void {
-    if (performance.now() < nextLogAt) return
-    nextLogAt = performance.now() + logInterval
-    const err = error instanceof ErrorReply ? error.message.split(' ', 1)[0] : error.message
-    log.warn({ err, failures: failed }, 'a redis command failed')
+  constructor(options: RedisOptions) {
+    const { url, location, bidTtl, held = () => [], now = Date.now, log, nodes = 1 } = options
+    this.options = options
+    this.log = log
+    this.nodes = nodes
+    const connection = connectRedis(url)
+    const { client } = connection
+    this.connection = connection
+    const attempt = <T>(work: () => Promise<T>, fallback: T) => this.attempt(work, fallback)
+    this.shared = new RedisBidLog({
+      node: this.node,
+      prefix,
+      ttl: bidTtl,
+      held,
+      bidsOfCommand: connection.isCluster ? 1 : bidsOfCommand,
+      isAvailable: () => this.isAvailable,
+      evaluate: (script, keys, values) => client.eval(script, { keys, arguments: values }),
+      hGetAll: (key) => client.hGetAll(key),
+      attempt,
+      now,
+    })
+    this.counts = Object.assign(this.shared.counts, { failed: 0 })
+    this.tokens = redisTokens(
+      (script, key, values) =>
+        attempt<unknown>(() => client.eval(script, { keys: [key], arguments: values }), null),
+      `${prefix}qps:${location}`,
+    )
+    const bytes = client.withTypeMapping({ [RESP_TYPES.BLOB_STRING]: Buffer })
+    this.models = modelBus(client, prefix, async (key, field) => {
+      const value = await bytes.hGet(key, field)
+      return value instanceof Uint8Array ? value : null
+    })
+    connection.onReady(() => this.ready())
+    connection.onError((error: Error) => {
+      if (!this.isLost) log.warn({ err: error.message }, 'redis is lost, this node continues alone')
+      this.isLost = true
+    })
+    this.beater = setInterval(() => void this.sendHeartbeat(), heartbeatEvery).unref()
   }
 
-  async function attempt<T>(work: () => Promise<T>, fallback: T): Promise<T> {
-    if (!isAvailable()) {
-      failed++
+  get connected(): boolean {
+    return this.connection.client.isReady && this.answers
+  }
+
+  async close(): Promise<void> {
+    const { connection, node, options } = this
+    clearInterval(this.beater)
+    await this.shared.close()
+    const key = `${prefix}nodes:${options.location}`
+    await this.attempt<unknown>(() => connection.client.zRem(key, node), null)
+    await connection.close()
+  }
+
+  private ready(): void {
+    if (this.isLost) this.log.info({}, 'redis is connected')
+    this.isLost = false
+    this.shared.connected()
+    this.connectedAt = performance.now()
+    void this.sendHeartbeat()
+  }
+
+  private get isAvailable(): boolean {
+    return this.connection.client.isReady && performance.now() >= this.pausedUntil
+  }
+
+  private async attempt<T>(work: () => Promise<T>, fallback: T): Promise<T> {
+    if (!this.isAvailable) {
+      this.counts.failed++
       return fallback
     }
     const timeout = Promise.withResolvers<never>()
@@ -95,96 +147,45 @@ export function openRedis(options: RedisOptions) {
     const tick = () => {
       if (++ticks < timeoutTicks) return
       clearInterval(timer)
-      answers = false
-      pausedUntil = performance.now() + pauseAfterTimeout
+      this.answers = false
+      this.pausedUntil = performance.now() + pauseAfterTimeout
       timeout.reject(new Error('Redis timed out'))
     }
     const timer = setInterval(tick, commandTimeout / timeoutTicks)
     try {
       const result = await Promise.race([work(), timeout.promise])
-      answers = true
+      this.answers = true
       return result
     } catch (error) {
-      if (error instanceof ErrorReply) answers = true
-      failed++
-      logFailure(error as Error)
+      if (error instanceof ErrorReply) this.answers = true
+      this.counts.failed++
+      this.logFailure(error as Error)
       return fallback
     } finally {
       clearInterval(timer)
     }
   }
 
-  const bids = new RedisBidLog({
-    node,
-    prefix,
-    ttl: bidTtl,
-    held,
-    bidsOfCommand: most,
-    isAvailable,
-    evaluate: (script, keys, values) => client.eval(script, { keys, arguments: values }),
-    hGetAll: (key) => client.hGetAll(key),
-    attempt,
-    now,
-  })
-  connection.onReady(() => bids.connected())
-
-  let { nodes = 1 } = options
-  let connectedAt = 0
-  const sendHeartbeat = async () => {
-    const alive = await attempt(
-      () =>
-        client.eval(heartbeat, {
-          keys: [`${prefix}nodes:${location}`],
-          arguments: [node, String(nodeLife)],
-        }),
-      nodes,
-    )
-    const count = Math.max(1, Number(alive))
-    if (count === nodes) return
-    // After a reconnect the other nodes need time to send their heartbeats.
-    if (count < nodes && performance.now() - connectedAt < nodeLife) return
-    nodes = count
-    onNodes(nodes)
+  /** Of an error reply only the code is logged: the rest may quote a bid id. */
+  private logFailure(error: Error): void {
+    if (performance.now() < this.nextLogAt) return
+    this.nextLogAt = performance.now() + logInterval
+    const err = error instanceof ErrorReply ? error.message.split(' ', 1)[0] : error.message
+    this.log.warn({ err, failures: this.counts.failed }, 'a redis command failed')
   }
-  const beater = setInterval(() => void sendHeartbeat(), heartbeatEvery).unref()
-  connection.onReady(() => {
-    connectedAt = performance.now()
-    void sendHeartbeat()
-  })
 
-  return {
-    counts: {
-      get failed() {
-        return failed
-      },
-      get written() {
-        return bids.counts.written
-      },
-      get again() {
-        return bids.counts.again
-      },
-      get dropped() {
-        return bids.counts.dropped
-      },
-    },
-    get connected() {
-      return client.isReady && answers
-    },
-    shared: bids,
-    tokens: redisTokens(
-      (script, key, values) =>
-        attempt<unknown>(() => client.eval(script, { keys: [key], arguments: values }), null),
-      `${prefix}qps:${location}`,
-    ),
-    ...modelBus(client, prefix, async (key, field) => {
-      const value = await bytes.hGet(key, field)
-      return value instanceof Uint8Array ? value : null
-    }),
-    async close() {
-      clearInterval(beater)
-      await bids.close()
-      await attempt<unknown>(() => client.zRem(`${prefix}nodes:${location}`, node), null)
-      await connection.close()
-    },
+  private async sendHeartbeat(): Promise<void> {
+    const { connection, node, nodes, options } = this
+    const command = {
+      keys: [`${prefix}nodes:${options.location}`],
+      arguments: [node, String(nodeLife)],
+    }
+    const alive = await this.attempt(() => connection.client.eval(heartbeat, command), nodes)
+    const count = Math.max(1, Number(alive))
+    if (count === this.nodes) return
+    // After a reconnect the other nodes need time to send their heartbeats.
+    if (count < this.nodes && performance.now() - this.connectedAt < nodeLife) return
+    this.nodes = count
+    options.onNodes(count)
   }
 }

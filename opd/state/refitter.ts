@@ -9,6 +9,8 @@ import type { RefitResponse } from './refit-worker.ts'
 
 /** Share of a core that refits may take. */
 const maxShare = 0.03
+/** Milliseconds after which a refit, which takes seconds, is ended. */
+const maxTime = 600_000
 
 interface Running {
   learner: ManagedLearner
@@ -33,8 +35,15 @@ export class Refitter {
     this.applied = applied
   }
 
-  /** Starts a refit of the first model for which one is due. */
+  /** Seconds since the refit that runs began; 0: none runs. */
+  get seconds(): number {
+    return this.running === null ? 0 : (performance.now() - this.running.since) / 1000
+  }
+
+  /** Starts a refit of the first model for which one is due, and ends one that takes too long. */
   poll(learners: Iterable<ManagedLearner>, now: number): void {
+    // The exit of its thread counts as a failure of the refit.
+    if (this.seconds * 1000 > maxTime) void this.worker?.terminate()
     if (this.running !== null || performance.now() < this.idleUntil) return
     for (const learner of learners) {
       const job = learner.inner.refitJob(now)

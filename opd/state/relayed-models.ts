@@ -5,8 +5,8 @@
  */
 
 import { oneAtATime } from '../base/one-at-a-time.ts'
-import { type Mode, modes } from '../shared/arms.ts'
-import type { ModelBus, SharedModelHead } from './shared-model.ts'
+import type { Mode } from '../shared/arms.ts'
+import type { ModelBus, SharedModelHead } from './model-bus.ts'
 
 /** Deltas that wait for the store. Beyond it the oldest is dropped: the other nodes take the shared model instead. */
 const maxOutgoing = 600
@@ -46,10 +46,10 @@ export interface RelayedModels {
 }
 
 export function relayedModels(local: ModelBus, shared: ModelBus): RelayedModels {
-  const relays = new Map<string, Relay>()
-  /** Heads of what other nodes share, as seen last. */
-  const heads = new Map<string, SharedModelHead>()
-  function relayOf(mode: string): Relay {
+  const relays = new Map<Mode, Relay>()
+  /** Heads of the curves that other nodes share, as seen last. */
+  const curveHeads = new Map<Mode, SharedModelHead>()
+  function relayOf(mode: Mode): Relay {
     const known = relays.get(mode)
     if (known !== undefined) return known
     const relay: Relay = {
@@ -62,14 +62,14 @@ export function relayedModels(local: ModelBus, shared: ModelBus): RelayedModels 
     return relay
   }
 
-  async function publish(mode: string, delta: Uint8Array): Promise<void> {
+  async function publish(mode: Mode, delta: Uint8Array): Promise<void> {
     const { outgoing } = relayOf(mode)
     outgoing.push(delta)
     if (outgoing.length > maxOutgoing) outgoing.shift()
     await local.publish(mode, delta)
   }
 
-  async function send(mode: string, { outgoing }: Relay): Promise<void> {
+  async function send(mode: Mode, { outgoing }: Relay): Promise<void> {
     for (let next = outgoing[0]; next !== undefined; next = outgoing[0]) {
       await shared.publish(mode, next)
       if (outgoing[0] === next) outgoing.shift()
@@ -77,7 +77,7 @@ export function relayedModels(local: ModelBus, shared: ModelBus): RelayedModels 
   }
 
   /** Deltas of this node come back as well. Each process merges a delta once, by its envelope. */
-  async function receive(mode: string, relay: Relay): Promise<void> {
+  async function receive(mode: Mode, relay: Relay): Promise<void> {
     const { deltas, last } = await shared.fetch(mode, relay.place)
     for (const { bytes } of deltas) await local.publish(mode, bytes)
     relay.place = last
@@ -85,12 +85,11 @@ export function relayedModels(local: ModelBus, shared: ModelBus): RelayedModels 
 
   /** The store did not answer in this round. */
   let isAway = false
-  const isCurve = (mode: string) => !modes.includes(mode as Mode)
 
   async function lookAt(...[mode, ...rest]: Parameters<ModelBus['look']>) {
-    if (!isCurve(mode)) await inTime(relayOf(mode).send())
+    await inTime(relayOf(mode).send())
     const seen = await inTime(shared.look(mode, ...rest))
-    if (seen.head !== null) heads.set(mode, seen.head)
+    if (seen.curve.head !== null) curveHeads.set(mode, seen.curve.head)
     return seen
   }
 
@@ -102,23 +101,22 @@ export function relayedModels(local: ModelBus, shared: ModelBus): RelayedModels 
         if (!isAway) await inTime(relayOf(mode).receive()).catch(() => undefined)
         return local.fetch(mode, from)
       },
-      async look(mode, ...rest) {
-        if (!isCurve(mode)) isAway = false
+      async look(...args) {
         // Redis logs a lost connection itself.
-        const seen = isAway ? null : await lookAt(mode, ...rest).catch(() => null)
+        const seen = await lookAt(...args).catch(() => null)
         isAway = seen === null
-        return seen ?? { ...(await local.look(mode, ...rest)), alone: true }
+        return seen ?? { ...(await local.look(...args)), alone: true }
       },
-      async writeModel(...model) {
-        const number = await local.writeModel(...model)
-        return isAway ? number : inTime(shared.writeModel(...model))
+      async writeModel(...part) {
+        const number = await local.writeModel(...part)
+        return isAway ? number : inTime(shared.writeModel(...part))
       },
       /** A curve is also written for the workers. They take the whole model of the first process. */
-      async readModel(mode) {
-        const bytes = await inTime(shared.readModel(mode))
-        const head = heads.get(mode)
-        if (bytes !== null && head !== undefined && isCurve(mode))
-          await local.writeModel(mode, '', head, bytes)
+      async readModel(mode, part) {
+        const bytes = await inTime(shared.readModel(mode, part))
+        const head = curveHeads.get(mode)
+        if (bytes !== null && head !== undefined && part === 'curve')
+          await local.writeModel(mode, part, '', head, bytes)
         return bytes
       },
     },

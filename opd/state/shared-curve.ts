@@ -1,37 +1,47 @@
 /**
- * The curve that nodes share. The node that leads writes its curve; the others replace theirs by it, and train it again
+ * The curve of the shared model. The node that leads writes its curve; the others replace theirs by it, and train it again
  * with updates of their own that it lacks, so nothing that was learned is lost. With the curve comes what the deltas of all
  * nodes reported of notices and kept wins.
  */
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
+import type { Log } from '../base/log.ts'
 import { inSlices } from '../base/slices.ts'
 import { isRefit } from '../learner.ts'
 import type { Mode } from '../shared/arms.ts'
 import { type Envelope, VersionVector } from './envelope.ts'
-import type { SharedModelHead, SharingDeps } from './shared-model.ts'
+import type { ModelBus, SeenPart, SharedModelHead } from './model-bus.ts'
+import type { ModelStore } from './model-store.ts'
 import { compress, maxBytes } from './snapshots.ts'
 
 const decompress = promisify(gunzip)
 
 /** Deltas of a node that it keeps because a shared curve may lack them: 200 s. */
 const maxRecent = 100
-/** Rounds for which a curve that lacks updates of others is not adopted: a node that joins may have a later model. */
+/** Rounds for which a curve that lacks updates of others is not received: a node that joins may have a later model. */
 const maxSkips = 3
 /** Milliseconds between two curves, of which each is some 3 MiB: every second round. */
 const shareEvery = 3500
 
+export interface SharingDeps {
+  models: ModelStore
+  bus: ModelBus
+  /** Milliseconds of a monotonic clock. */
+  now: () => number
+  log: Log
+}
+
 export class SharedCurve {
-  readonly counts = { shared: 0, adopted: 0, refused: 0 }
+  readonly counts = { shared: 0, received: 0, refused: 0 }
   private readonly mode: Mode
   private readonly deps: SharingDeps
   /** Deltas of this node that were sent. */
   private recent: Envelope[] = []
   private isChanged = false
-  private hasLease = false
-  /** Of the curve that was shared or adopted last, and of the one that was seen last. */
-  private number = 0
-  private newest = 0
+  /** Number of the curve that was shared or received last. */
+  number = 0
+  /** The curve that was seen last; its head is null if it is the one of `number`. */
+  private seen: SeenPart = { number: 0, head: null }
   /** Of the curve that was seen last. */
   private version = 0
   private refused = 0
@@ -57,43 +67,29 @@ export class SharedCurve {
     if (this.recent.length > maxRecent) this.recent.shift()
   }
 
-  private async look(leads: boolean) {
-    const { bus, models } = this.deps
-    const look = await bus.look(`${this.mode}-curve`, models.node, leads, this.number)
-    this.version = Math.max(this.version, look.head?.version ?? 0)
-    this.hasLease = look.leads
-    this.newest = look.number
-    return look
+  /** Of a look at the shared model. Returns whether it has another curve than at the last look. */
+  look(seen: SeenPart): boolean {
+    const isNew = seen.number !== this.seen.number
+    this.seen = seen
+    this.version = Math.max(this.version, seen.head?.version ?? 0)
+    return isNew
   }
 
-  /**
-   * Between rounds. Returns whether a round is due: at the node that leads, if it has just taken the lease or a refit is not
-   * shared yet; at the others, if there is a new curve.
-   */
-  async keep(leads: boolean): Promise<boolean> {
-    const { hasLease, newest } = this
-    await this.look(leads)
-    if (!leads) return this.newest !== newest
-    return this.hasLease && (!hasLease || this.state.outbox.some(({ delta }) => isRefit(delta)))
+  /** Of the node that leads. */
+  get hasUnsharedRefit(): boolean {
+    return this.state.outbox.some(({ delta }) => isRefit(delta))
   }
 
   /** For the node that leads, after it has merged all deltas. `send` sends the deltas that were collected meanwhile. */
   async lead(send: () => Promise<void>): Promise<void> {
-    const { leads } = await this.look(true)
-    const due = this.isChanged && this.deps.now() - this.sharedAt >= shareEvery
-    if (leads && due) await this.share(send)
+    if (this.isChanged && this.deps.now() - this.sharedAt >= shareEvery) await this.share(send)
   }
 
-  /** Another node may lead. */
-  async leave(): Promise<void> {
-    await this.look(false)
-  }
-
-  /** For all other nodes. Returns whether this node has adopted a curve. */
+  /** For all other nodes. Returns whether this node has received a curve. */
   async follow(): Promise<boolean> {
-    const { number, head } = await this.look(false)
+    const { number, head } = this.seen
     if (head === null || number === this.refused || this.skips(head)) return this.number > 0
-    if (await this.adopt(head, number)) this.number = number
+    if (await this.receive(head, number)) this.number = number
     return this.number > 0
   }
 
@@ -130,7 +126,7 @@ export class SharedCurve {
     // What is in the curve is in the stream, for the next node that leads.
     await send()
     if (head === null || (head as SharedModelHead).epoch !== state.epoch) return
-    const number = await bus.writeModel(`${mode}-curve`, models.node, head, bytes)
+    const number = await bus.writeModel(mode, 'curve', models.node, head, bytes)
     if (number === 0) return
     this.number = number
     this.name(version)
@@ -138,9 +134,9 @@ export class SharedCurve {
   }
 
   /** false: it is tried again in the next round. */
-  private async adopt(head: SharedModelHead, number: number): Promise<boolean> {
+  private async receive(head: SharedModelHead, number: number): Promise<boolean> {
     const { mode, state } = this
-    const bytes = await this.deps.bus.readModel(`${mode}-curve`)
+    const bytes = await this.deps.bus.readModel(mode, 'curve')
     if (bytes === null) return false
     try {
       const { buffer, byteOffset, length } = await decompress(bytes, { maxOutputLength: maxBytes })
@@ -159,7 +155,7 @@ export class SharedCurve {
       const seen = new VersionVector(head.seen)
       for (const { node, sequence } of missing) seen.addSequence(node, sequence)
       Object.assign(state, { seen, isWhole: false })
-      this.counts.adopted++
+      this.counts.received++
       this.name(head.version ?? 0)
       return true
     } catch (error) {

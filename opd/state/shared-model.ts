@@ -1,72 +1,26 @@
 /**
- * The model that nodes share. One node leads, by a lease: it alone merges the deltas of all nodes, and writes its model with the
- * version vector of the deltas in it. The next node that leads takes this model, and merges the deltas after it. A node that joins
- * starts with it.
+ * The model that nodes share. One node leads, by a lease: it alone merges the deltas of all nodes. It writes two parts: its whole
+ * model, with the version vector of the deltas in it, and more often its curve (shared-curve.ts). The next node that leads takes
+ * the whole model, and merges the deltas after it. A node that joins starts with it. All others take the curve.
  */
 
-import type { Log } from '../base/log.ts'
 import { isOfOtherVersion } from '../learner/snapshot.ts'
 import type { Mode } from '../shared/arms.ts'
-import type { VersionVectorRows } from './envelope.ts'
-import type { ModelStore } from './model-store.ts'
-
-export interface SharedModelHead {
-  epoch: number
-  seen: VersionVectorRows
-  /** Of a curve: the version of the model on all nodes. */
-  version?: number
-}
-
-/**
- * What nodes exchange: a stream of deltas, which the node that leads reads, and models, by their mode or name. Implemented by
- * Redis, and by the memory of a node with workers. A failure is retried in the next round.
- */
-export interface ModelBus {
-  /** Appends one delta of this node's model. */
-  publish(mode: string, delta: Uint8Array): Promise<void>
-  /** Deltas after the position `from` (`0`: from the beginning), each with its position. `last`: next `from`. */
-  fetch(
-    mode: string,
-    from: string,
-  ): Promise<{ deltas: { place: string; bytes: Uint8Array }[]; last: string }>
-  /**
-   * Takes or renews the lease if `candidate`, otherwise gives it up, and reads the head of the shared model if its number is not `known`.
-   * `number` 0: there is none. `alone`: the store of the other nodes is away, so that this node leads its own processes.
-   */
-  look(
-    mode: string,
-    node: string,
-    candidate: boolean,
-    known: number,
-  ): Promise<{ leads: boolean; number: number; head: SharedModelHead | null; alone?: boolean }>
-  /** Replaces the shared model; its number, or 0 if the lease was lost. */
-  writeModel(mode: string, node: string, head: SharedModelHead, bytes: Uint8Array): Promise<number>
-  readModel(mode: string): Promise<Uint8Array | null>
-}
-
-/**
- * Milliseconds. A lease that is not renewed for so long is free. The node that leads renews it, and another one takes it,
- * every `keepEvery`: after a crash the others have the next curve within 5 s.
- */
-export const leaseLife = 3000
-export const keepEvery = 500
+import type { Envelope } from './envelope.ts'
+import type { SharedModelHead } from './model-bus.ts'
+import { SharedCurve, type SharingDeps } from './shared-curve.ts'
 
 /** Milliseconds, or deltas, after which the holder of the lease shares its model again. The stream keeps 1200 deltas. */
 const shareEvery = 30_000
 const shareAfter = 150
 /** Rounds to wait for a missing delta, or, if no model is shared, for a node that has the rows of all nodes. */
 const maxRounds = 5
-
-export interface SharingDeps {
-  models: ModelStore
-  bus: ModelBus
-  /** Milliseconds of a monotonic clock. */
-  now: () => number
-  log: Log
-}
+/** Rounds for which a node that has learned nothing leaves the lease to others, if no model is shared: Redis may have lost it. */
+const freshRounds = 3
 
 export class SharedModel {
   readonly counts = { shared: 0, taken: 0, lost: 0, refused: 0 }
+  readonly curve: SharedCurve
   private readonly mode: Mode
   private readonly deps: SharingDeps & { serves: boolean }
   /** Whether this node has the lease and leads, as of the last round. */
@@ -86,27 +40,36 @@ export class SharedModel {
   constructor(mode: Mode, deps: SharingDeps & { serves: boolean }) {
     this.mode = mode
     this.deps = deps
+    this.curve = new SharedCurve(mode, deps)
   }
 
-  /** A delta was sent or merged. */
-  changed(): void {
+  /** A delta of this node was sent. */
+  sent(envelope: Envelope): void {
     this.deltas++
+    this.curve.sent(envelope)
+  }
+
+  /** A delta of another node was merged. */
+  merged(): void {
+    this.deltas++
+    this.curve.changed()
   }
 
   /** A node without a model of its own begins with the shared one. */
   async begin(): Promise<void> {
     if (this.begun || !this.deps.models.isFresh(this.mode)) return
-    await this.takeModel()
+    await this.receive()
     this.begun = true
   }
 
-  private async takeModel(): Promise<boolean> {
+  /** Replaces the model of this node by the shared one. */
+  private async receive(): Promise<boolean> {
     const { mode, counts } = this
     const { bus, models, log } = this.deps
-    const bytes = await bus.readModel(mode)
+    const bytes = await bus.readModel(mode, 'whole')
     if (bytes === null) return false
     try {
-      if (!models.adopt(mode, bytes)) return false
+      if (!models.receive(mode, bytes)) return false
     } catch (error) {
       counts.refused++
       // As during an upgrade.
@@ -130,20 +93,27 @@ export class SharedModel {
     return head !== null && head.epoch === state.epoch && state.seen.lacks(head.seen)
   }
 
-  /** Whether this node may lead. If no model is shared, a node that has the rows of all nodes is preferred for some rounds. */
+  /** Whether this node has what the next shared model needs: all rows, or the last shared model with them. */
+  private get hasModel(): boolean {
+    const { models } = this.deps
+    return this.head !== null || (this.state.isWhole && !models.isFresh(this.mode))
+  }
+
+  /** Whether this node may lead. If no model is shared, a node that has one is preferred for some rounds. */
   private get isCandidate(): boolean {
     if (this.deps.serves) return false
-    if (this.state.isWhole || this.head !== null) return true
-    return ++this.unled > maxRounds
+    if (this.hasLease || this.hasModel) return true
+    return ++this.unled > (this.state.isWhole ? freshRounds : maxRounds)
   }
 
   /** Takes, or keeps, the lease if it is free. Returns whether this node leads. */
   async look(): Promise<boolean> {
-    const seen = await this.lookAs(this.isCandidate)
-    const { leads, number, head, alone = false } = seen
+    const { leads, whole, curve, alone = false } = await this.lookAs(this.isCandidate)
+    const { number, head } = whole
     if (head !== null) Object.assign(this, { number, head, unled: 0 })
     // The store has lost the model, so it is written again.
     else if (number === 0) Object.assign(this, { number, head })
+    this.curve.look(curve)
     // A node of an earlier epoch rolls back first.
     this.hasLease = leads
     this.leads = leads && (this.head === null || this.head.epoch <= this.state.epoch)
@@ -151,11 +121,17 @@ export class SharedModel {
     return this.leads
   }
 
-  /** Between rounds: renews the lease, or takes it if it is free. Returns whether a round is due, as the holder changed. */
+  /**
+   * Between rounds: renews the lease, or takes it if it is free. Returns whether a round is due: the holder changed, the node
+   * that leads has a refit to share, or the others have a new curve to receive.
+   */
   async keep(): Promise<boolean> {
-    if (this.deps.serves || !(this.state.isWhole || this.head !== null)) return false
-    const { leads } = await this.lookAs(true)
-    return leads !== this.hasLease
+    const { serves } = this.deps
+    const isCandidate = this.hasLease || this.hasModel
+    const { leads, curve } = await this.lookAs(isCandidate && !serves)
+    const isNewCurve = this.curve.look(curve)
+    if (leads !== this.hasLease) return true
+    return this.leads ? this.curve.hasUnsharedRefit : isNewCurve
   }
 
   /** Another node may lead. */
@@ -165,27 +141,34 @@ export class SharedModel {
 
   private lookAs(candidate: boolean) {
     const { bus, models } = this.deps
-    return bus.look(this.mode, models.node, candidate, this.number)
+    const known = { whole: this.number, curve: this.curve.number }
+    return bus.look(this.mode, models.node, candidate, known)
   }
 
-  /** `receive` merges the deltas of the stream. Returns whether this node has all of them. */
-  async lead(receive: () => Promise<void>): Promise<boolean> {
+  /**
+   * For the node that leads. `merge` merges the deltas of the stream, `send` sends those of this node. Returns whether this node
+   * has all of them.
+   */
+  async lead(merge: () => Promise<void>, send: () => Promise<void>): Promise<boolean> {
     const { state, head } = this
     const isPart = head !== null && head.epoch === state.epoch && !state.isWhole
-    if (!this.isAlone && (isPart || this.isBehind())) await this.takeModel()
-    await receive()
-    if (state.seen.missing > 0) return this.wait()
+    if (!this.isAlone && (isPart || this.isBehind()) && (await this.receive())) this.curve.changed()
+    await merge()
+    if (state.seen.missing > 0 && !this.givesUpMissing()) return false
     this.waited = 0
-    if (this.isAlone) return true
-    // No node has rows that are neither in the shared model nor in the stream.
-    state.isWhole = true
-    if (this.isDue()) await this.share()
+    if (!this.isAlone) {
+      // No node has rows that are neither in the shared model nor in the stream.
+      state.isWhole = true
+      if (this.isDue()) await this.share()
+    }
+    await this.curve.lead(send)
     return true
   }
 
-  /** For the other nodes, if there is no curve. Returns whether this node has the shared model. */
+  /** For the other nodes. Returns whether this node has a shared curve or the shared model. */
   async follow(): Promise<boolean> {
-    if (this.isBehind()) await this.takeModel()
+    if (await this.curve.follow()) return true
+    if (this.isBehind()) await this.receive()
     return this.counts.taken > 0 || (this.head !== null && !this.isBehind())
   }
 
@@ -205,19 +188,18 @@ export class SharedModel {
     const bytes = await models.packed(mode)
     // The model may contain more deltas than its head says, which is harmless; another epoch is not.
     if (state.epoch !== epoch) return
-    const number = await bus.writeModel(mode, models.node, { epoch, seen }, bytes)
+    const number = await bus.writeModel(mode, 'whole', models.node, { epoch, seen }, bytes)
     if (number === 0) return
     Object.assign(this, { number, head: { epoch, seen } })
     this.counts.shared++
   }
 
-  /** Waits for missing deltas some rounds: a node may have ended before it sent them. */
-  private wait(): boolean {
+  /** Missing deltas are waited for some rounds: a node may have ended before it sent them. */
+  private givesUpMissing(): boolean {
     if (++this.waited < maxRounds) return false
     const { seen } = this.state
     this.counts.lost += seen.missing
     seen.closeGaps()
-    this.waited = 0
     return true
   }
 }

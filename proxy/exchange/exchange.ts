@@ -15,9 +15,10 @@ import type { AccessLog } from '../access-log.ts'
 import type { Candidate } from '../admission/gate.ts'
 import { type Admission, overloaded } from '../admission/overload.ts'
 import type { RequestOutcome } from '../metrics.ts'
+import type { RefusedRequests } from '../refused-requests.ts'
 import type { Supplier } from '../supplier.ts'
-import type { BidTracer } from '../tracer.ts'
-import type { Body, Inbound, ResponseHead, ResponseSink, SendFailure } from '../types.ts'
+import type { BidSpan, BidTracer } from '../tracer.ts'
+import type { Body, Forwarded, Inbound, ResponseHead, ResponseSink, SendFailure } from '../types.ts'
 import { framing } from '../wire/headers.ts'
 import { bidPricesOf } from './bid-prices.ts'
 import { BodyBuffer } from './body-buffer.ts'
@@ -43,6 +44,7 @@ export interface ExchangeContext extends ProcessingContext, AttemptContext, Admi
   tracer: BidTracer | null
   /** null: it is off. */
   accessLog: AccessLog | null
+  refused: RefusedRequests
 }
 
 /** A response of known length up to this is buffered even if OPD does not read it, so that a failure is a clean no-bid. */
@@ -59,8 +61,8 @@ export class Exchange implements Candidate, ResponseSink {
   private readonly request: RequestBody
   private readonly deadline: Deadline
   private readonly upstream: UpstreamAttempt
-  /** The header fields of the request for its span; its connection drops them before `account`. Null: no spans. */
-  private readonly traced: readonly string[] | null
+  /** null: the request is not traced. */
+  private readonly span: BidSpan | null
   private admitted = false
   /** Of the response. `done`: the request was accounted. */
   private stage: 'waiting' | 'buffering' | 'streaming' | 'done' = 'waiting'
@@ -89,7 +91,7 @@ export class Exchange implements Candidate, ResponseSink {
     this.request = new RequestBody(this.buffer)
     this.deadline = new Deadline(supplier.route, inbound.arrived, this)
     this.upstream = new UpstreamAttempt(supplier)
-    this.traced = context.tracer === null ? null : inbound.head.fields
+    this.span = context.tracer === null ? null : context.tracer.begin(inbound.head.fields)
   }
 
   // --- admit ---
@@ -164,7 +166,15 @@ export class Exchange implements Candidate, ResponseSink {
     const body = this.request.wire
     const sink =
       mirror?.copy({ inbound, body, rules, timeout: route.timeout }, context, this) ?? this
-    this.upstream.send(inbound, body, context, now, sink)
+    this.upstream.send(this.forwarded, body, context, now, sink)
+  }
+
+  /** What is sent to the supplier: if the request is traced, the parent of the supplier's span is ours. */
+  private get forwarded(): Forwarded {
+    const { inbound, span } = this
+    if (span === null) return inbound
+    const { head, remote, secure } = inbound
+    return { remote, secure, head: { ...head, fields: span.fields, forwarded: null } }
   }
 
   /** Called by the gate if the queued request can no longer be answered in time. */
@@ -295,7 +305,7 @@ export class Exchange implements Candidate, ResponseSink {
     if (again) {
       this.replayed = true
       this.supplier.metrics.replays++
-      return this.upstream.send(this.inbound, this.request.wire, this.context, now, this)
+      return this.upstream.send(this.forwarded, this.request.wire, this.context, now, this)
     }
     this.leaveGate(null)
     this.giveUp('upstream_error')
@@ -394,8 +404,20 @@ export class Exchange implements Candidate, ResponseSink {
     const { metrics } = this.supplier
     metrics.finished(outcome, now - this.inbound.arrived, durationMs)
     if (variant !== null) metrics.variants?.[variant].finished(outcome, durationMs)
-    if (this.traced !== null) this.trace(this.traced, outcome, now)
+    if (outcome !== 'answer' && outcome !== 'no_bid') this.keepRefused(outcome, now)
+    if (this.span !== null) this.trace(this.span, outcome, now)
     if (this.context.accessLog !== null) this.logAccess(this.context.accessLog, outcome, now)
+  }
+
+  private keepRefused(outcome: RequestOutcome, now: number): void {
+    const { inbound, upstream } = this
+    this.context.refused.add({
+      ...{ at: Date.now(), ssp: this.supplier.id, outcome, status: this.sentStatus },
+      reason: outcome === 'refused' ? 'body' : null,
+      protocol: inbound.protocol,
+      durationMs: now - inbound.arrived,
+      endpoint: upstream.url?.host ?? null,
+    })
   }
 
   private logAccess(accessLog: AccessLog, outcome: RequestOutcome, now: number): void {
@@ -414,12 +436,11 @@ export class Exchange implements Candidate, ResponseSink {
     })
   }
 
-  private trace(fields: readonly string[], outcome: RequestOutcome, ended: number): void {
+  private trace(span: BidSpan, outcome: RequestOutcome, ended: number): void {
     const { inbound, upstream, response } = this
     const { url, sentAt, durationMs } = upstream
-    this.context.tracer?.bidFinished({
+    span.end({
       ssp: this.supplier.id,
-      fields,
       request: this.request.decoded ?? null,
       outcome,
       status: outcome === 'answer' || outcome === 'no_bid' ? response.status : null,

@@ -1,34 +1,10 @@
 /** One bid request at an endpoint of its supplier. Its result counts when the endpoints of later requests are chosen. */
 
 import type { Supplier } from '../supplier.ts'
-import type { Body, Inbound, ResponseSink, UpstreamRequest } from '../types.ts'
+import type { Body, Forwarded, ResponseSink, UpstreamRequest } from '../types.ts'
 import type { Failure } from '../upstream/endpoint-log.ts'
 import type { Endpoint, Endpoints } from '../upstream/endpoints.ts'
-import type { HeaderRules } from '../wire/header-rules.ts'
 import { type AttemptContext, requestHead } from './request-head.ts'
-
-/** The head for an endpoint. It is made once while the caller, whose connection and address are the same, repeats its head. */
-function forwardedHead(
-  inbound: Inbound,
-  endpoint: Endpoint,
-  rules: HeaderRules | null,
-  context: AttemptContext,
-) {
-  const { remote, head } = inbound
-  const { via } = context
-  const trusted = context.trusted(remote)
-  const last = head.forwarded
-  if (
-    last?.endpoint === endpoint &&
-    last.rules === rules &&
-    last.trusted === trusted &&
-    last.via === via
-  )
-    return last.head
-  const made = requestHead(inbound, endpoint, rules, context)
-  head.forwarded = { head: made, endpoint, rules, trusted, via }
-  return made
-}
 
 export class UpstreamAttempt {
   /** `performance.now()` at which the request was sent, and milliseconds until its result; 0: not sent. */
@@ -52,7 +28,7 @@ export class UpstreamAttempt {
 
   /** A second call is the replay that `Exchange.fail` decides: on a new connection, to another endpoint if there is one. */
   send(
-    inbound: Inbound,
+    inbound: Forwarded,
     body: Body,
     context: AttemptContext,
     now: number,
@@ -65,7 +41,7 @@ export class UpstreamAttempt {
     this.endpoint = endpoint
     endpoint.inFlight++
     this.body = body
-    const head = forwardedHead(inbound, endpoint, this.supplier.headers, context)
+    const head = requestHead(inbound, endpoint, this.supplier.headers, context)
     this.sentAt = now
     const connection = endpoint.pool.acquire(fresh, now)
     this.request = connection

@@ -15,7 +15,14 @@ import type { Inbound } from '../types.ts'
 import { type BodySink, ChunkedReader } from '../wire/chunked.ts'
 import { closingResponse } from '../wire/fields.ts'
 import { HeadTemplates } from '../wire/head-templates.ts'
-import { chunked, type RequestHead, readRequestHead, setLength } from '../wire/request-head.ts'
+import {
+  chunked,
+  type RequestHead,
+  type RequestLine,
+  readRequestHead,
+  readRequestLine,
+  setLineAndLength,
+} from '../wire/request-head.ts'
 import { isTls, SocketReads } from '../wire/socket-reads.ts'
 import { singleWrite } from '../wire/write-message.ts'
 import type { ConnectionLife } from './connection-life.ts'
@@ -34,8 +41,11 @@ const blankLine = Buffer.from('\r\n\r\n')
 const noBytes = Buffer.alloc(0)
 /** Milliseconds in which the first request of a new connection may be on its way. */
 const newConnection = 100
-/** Heads that are kept for a connection: a caller may send for several suppliers. */
+/** Heads that are kept for a connection, without their first lines: a caller may send for several suppliers. */
 const headsOfCaller = 2
+const lineEnd = Buffer.from('\r\n')
+/** Bytes of a first line that is kept. */
+const longestLine = 512
 const noHead: RequestHead = {
   supplier: '',
   query: '',
@@ -65,6 +75,8 @@ export class FastConnection extends FastReply implements Inbound, BodySink {
   arrived = 0
   private readonly reads: SocketReads
   private readonly heads = new HeadTemplates<RequestHead>(headsOfCaller)
+  /** The last first line that was not long. */
+  private line: RequestLine | null = null
   private state: 'head' | 'body' | 'responding' | 'closed' = 'head'
   /** `performance.now()` at which the connection began to wait for the next bytes. */
   private since = performance.now()
@@ -118,19 +130,32 @@ export class FastConnection extends FastReply implements Inbound, BodySink {
   private readHead(bytes: Buffer, count: number): void {
     const { heads } = this
     // A body that is short and complete is passed on as text.
-    const length = count <= singleWrite ? count : heads.reach
+    const length = count <= singleWrite ? count : longestLine + heads.reach
     const text = bytes.toString('latin1', 0, length)
-    const known = heads.match(text)
+    const line = this.firstLine(bytes, text)
+    const known = line === null ? null : heads.match(text, line.text.length)
     if (known !== null) {
-      setLength(known, heads.length)
+      setLineAndLength(known, line!, heads.length)
       return this.begin(known, bytes, count, text, heads.end)
     }
     const end = bytes.subarray(0, count).indexOf(blankLine)
     const headText = bytes.toString('latin1', 0, end + 2)
     const head = end < 0 ? null : readRequestHead(headText)
     if (head === null) return this.handOver(bytes.subarray(0, count))
-    if (head.length !== chunked) heads.keep(headText, head, true)
+    if (head.length !== chunked && line !== null)
+      heads.keep(headText.slice(line.text.length), head, true)
     this.begin(head, bytes, count, text, end + 4)
+  }
+
+  /** Null: the line is long, incomplete, or not that of a bid request. */
+  private firstLine(bytes: Buffer, text: string): RequestLine | null {
+    const { line: last } = this
+    if (last !== null && text.slice(0, last.text.length) === last.text) return last
+    const end = bytes.subarray(0, longestLine).indexOf(lineEnd)
+    // A text of its own: a slice would keep the whole request in memory.
+    const line = end < 0 ? null : readRequestLine(bytes.toString('latin1', 0, end + 2))
+    if (line !== null) this.line = line
+    return line
   }
 
   /** `text`: the beginning of what was read. `from`: the position of the body. */

@@ -74,13 +74,14 @@ export class PassThrough {
   private fieldsOf(request: IncomingMessage, host: string): string[] {
     const { rawHeaders } = request
     const remote = plainAddress(request.socket.remoteAddress ?? '')
-    return towardsSupplier(rawHeaders, host, {
+    const fields = towardsSupplier(rawHeaders, {
       remote,
       trusted: this.options.trusted(remote),
       proto: isTls(request.socket) ? 'https' : 'http',
       host: header(rawHeaders, 'host') ?? '',
       via: this.options.via(),
     })
+    return ['Host', host, ...fields]
   }
 
   /** The request to the origin, and whether it has no body. */

@@ -2,7 +2,7 @@
 
 import type { Log } from '../../opd/base/log.ts'
 import type { Body } from '../../opd/json/scanner.ts'
-import { requestIdOf } from '../../opd/openrtb/request.ts'
+import { requestIdOf } from '../../opd/protobuf/request-id.ts'
 
 /**
  * `unhealthy`: it fails its health checks. `out`: an operator has ejected it. All but `up` and `failing` get no requests. The
@@ -15,8 +15,8 @@ export type EndpointState = (typeof endpointStates)[number]
 export type Failure = Error | 'timeout' | 'slow' | number
 
 /**
- * Milliseconds after a recovery in which nothing is logged; doubled after each recovery, up to the maximum. An endpoint
- * that fails and recovers again and again would otherwise fill the log.
+ * Milliseconds after a recovery in which only a worse state than before it is logged; doubled after each recovery, up to the
+ * maximum. An endpoint that fails and recovers again and again would otherwise fill the log.
  */
 const firstPause = 10_000
 const maxPause = 600_000
@@ -48,6 +48,8 @@ export class EndpointLog {
   private readonly ssp: string
   private readonly endpoint: string
   private logged: EndpointState = 'up'
+  /** Rank of the worst state that was logged since the last one outside of a pause. */
+  private worst = 0
   private pause = firstPause
   private pausedUntil = 0
 
@@ -60,8 +62,12 @@ export class EndpointLog {
 
   /** `request`: the body of the request that failed; its id is logged if it can be read. */
   failed(state: EndpointState, failure: Failure, now: number, request: Body): void {
-    if (state === this.logged || now < this.pausedUntil) return
+    if (state === this.logged) return
+    const rank = endpointStates.indexOf(state)
+    const isPaused = now < this.pausedUntil
+    if (isPaused && rank <= this.worst) return
     if (now - this.pausedUntil > maxPause) this.pause = firstPause
+    this.worst = isPaused ? rank : Math.max(rank, this.logged === 'up' ? 0 : this.worst)
     this.logged = state
     const { ssp, endpoint } = this
     const fields = {

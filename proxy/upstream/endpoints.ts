@@ -16,6 +16,8 @@ export class Endpoint implements Choosable {
   /** The endpoint's own path; the caller's query is appended. */
   readonly path: string
   readonly host: string
+  /** Origin and path, which are shown; the query may be a secret. */
+  readonly name: string
   readonly pool: ConnectionPool
   readonly log: EndpointLog
   weight = 1
@@ -42,6 +44,7 @@ export class Endpoint implements Choosable {
     this.url = new URL(config.url)
     this.path = this.url.pathname + this.url.search
     this.host = this.url.host
+    this.name = this.url.origin + this.url.pathname
     this.pool = createPool(this.url.origin, upstream)
     this.log = log
     this.configure(config)
@@ -84,11 +87,6 @@ export class Endpoint implements Choosable {
     return { reason: state === 'up' ? null : reason, nextTry: null }
   }
 
-  /** Origin and path, which are shown; the query may be a secret. */
-  get name(): string {
-    return this.url.origin + this.url.pathname
-  }
-
   target(query: string): string {
     if (query.length <= 1) return this.path
     return this.url.search === '' ? this.path + query : `${this.path}&${query.slice(1)}`
@@ -114,6 +112,13 @@ interface EndpointsOptions {
 /** It gets one request when its ejection ends. */
 const isProbable = ({ ejected, probing, unhealthy, override }: Endpoint) =>
   ejected && !probing && unhealthy === null && override === null
+
+function endEjection(endpoint: Endpoint): void {
+  endpoint.failures = 0
+  endpoint.ejections = 0
+  endpoint.ejectedUntil = 0
+  endpoint.probing = false
+}
 
 /** Milliseconds over which `errorShare` and `latencyShare` are measured. */
 const watchTime = 10_000
@@ -184,23 +189,19 @@ export class Endpoints {
     const before = endpoint.override
     if (before?.state === override?.state && before?.until === override?.until) return
     endpoint.override = override
-    if (override?.state === 'in') {
-      endpoint.failures = 0
-      endpoint.ejections = 0
-      endpoint.ejectedUntil = 0
-      endpoint.probing = false
-    }
+    if (override?.state === 'in') endEjection(endpoint)
     this.changed(endpoint)
     if (before?.state === override?.state) return
     const reason = override === null ? 'operator_ended' : 'operator'
     endpoint.log.changed(endpoint.state, { reason })
   }
 
-  /** @param fault why the endpoint fails its health checks; null: it does not any more */
+  /** @param fault why the endpoint fails its health checks; null: it passes them again, which ends an ejection, too */
   setHealth(endpoint: Endpoint, fault: string | null): void {
     const before = endpoint.unhealthy
     endpoint.unhealthy = fault
     if ((before === null) === (fault === null)) return
+    if (fault === null) endEjection(endpoint)
     this.changed(endpoint)
     const fields = fault === null ? {} : { err: fault }
     endpoint.log.changed(endpoint.state, { reason: 'health_check', ...fields })
@@ -229,10 +230,7 @@ export class Endpoints {
     if (this.watches && this.watch(endpoint, ms, false)) return this.slow(endpoint)
     if (endpoint.failures === 0 && endpoint.ejectedUntil === 0) return
     const { ejected } = endpoint
-    endpoint.probing = false
-    endpoint.failures = 0
-    endpoint.ejectedUntil = 0
-    endpoint.ejections = 0
+    endEjection(endpoint)
     const now = this.now()
     endpoint.changedAt = now
     if (ejected) this.prepare()

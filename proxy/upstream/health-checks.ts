@@ -168,7 +168,8 @@ export class HealthChecks {
     this.close()
     this.configured = text
     if (config === undefined) {
-      for (const endpoint of endpoints) this.changed(endpoint, null)
+      for (const endpoint of endpoints)
+        if (endpoint.unhealthy !== null) this.changed(endpoint, null)
       return
     }
     this.checks = endpoints.map((endpoint) => {

@@ -24,7 +24,7 @@ export class HeadTemplates<T> {
   /** After a match: the position of the body, and the value of Content-Length; -1: it is that of the template. */
   end = 0
   length = -1
-  /** Characters that a head of the templates may have. */
+  /** Characters that a head of the templates may have, from where it is compared. */
   reach = 0
   /** The one that matched last is first. */
   private readonly templates: Template<T>[] = []
@@ -37,13 +37,13 @@ export class HeadTemplates<T> {
     this.size = size
   }
 
-  /** What was kept of the head at the beginning of `text`; null: it is not one of the templates. */
-  match(text: string): T | null {
+  /** What was kept of the head at `from` in `text`; null: it is not one of the templates. */
+  match(text: string, from = 0): T | null {
     if (this.paused > 0) return null
     const { templates } = this
     for (let at = 0; at < templates.length; at++) {
       const template = templates[at]!
-      if (!this.fits(text, template)) continue
+      if (!this.fits(text, from, template)) continue
       this.misses = 0
       if (at > 0) this.moveToFront(at)
       return template.value
@@ -58,17 +58,18 @@ export class HeadTemplates<T> {
     templates[0] = template
   }
 
-  private fits(text: string, { before, after }: Template<T>): boolean {
-    let at = before.length
+  private fits(text: string, from: number, { before, after }: Template<T>): boolean {
+    const digitsAt = from + before.length
     // Twice as fast as startsWith.
-    if (text.slice(0, at) !== before) return false
+    if (text.slice(from, digitsAt) !== before) return false
+    let at = digitsAt
     this.end = at
     this.length = -1
     if (after === null) return true
     let length = 0
     for (let code = text.charCodeAt(at); code >= 48 && code <= 57; code = text.charCodeAt(++at))
       length = length * 10 + code - 48
-    const digits = at - before.length
+    const digits = at - digitsAt
     const end = at + after.length
     if (digits === 0 || digits > 15 || text.slice(at, end) !== after) return false
     this.end = end

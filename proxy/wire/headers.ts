@@ -81,14 +81,10 @@ interface Forwarding {
   via: string | null
 }
 
-/** The headers of a request to the supplier, without a Content-Length. */
-export function towardsSupplier(
-  raw: readonly string[],
-  endpointHost: string,
-  forwarding: Forwarding,
-): string[] {
+/** The headers of a request to a supplier, without Host and Content-Length. */
+export function towardsSupplier(raw: readonly string[], forwarding: Forwarding): string[] {
   const named = namedByConnection(raw)
-  const out = ['Host', endpointHost]
+  const out: string[] = []
   let forwardedFor = ''
   let proto: string = forwarding.proto
   let host = forwarding.host

@@ -6,21 +6,51 @@ import { STATUS_CODES } from 'node:http'
 import { headText } from './fields.ts'
 import { header } from './headers.ts'
 
-export class OutgoingRequest {
-  readonly path: string
+/** Fields at the end of heads for several endpoints. Their text is made once. */
+export class CommonFields {
   readonly fields: readonly string[]
-  readonly method: 'POST' | 'GET' | 'OPTIONS'
   private lines: string | null = null
 
-  constructor(path: string, fields: readonly string[], method: OutgoingRequest['method'] = 'POST') {
-    this.path = path
+  constructor(fields: readonly string[]) {
     this.fields = fields
+  }
+
+  get text(): string {
+    this.lines ??= headText('', this.fields)
+    return this.lines
+  }
+}
+
+const noFields = new CommonFields([])
+
+export class OutgoingRequest {
+  readonly path: string
+  readonly method: 'POST' | 'GET' | 'OPTIONS'
+  private readonly own: readonly string[]
+  private readonly common: CommonFields
+  private lines: string | null = null
+
+  /** `own`: the fields before the common ones. */
+  constructor(
+    path: string,
+    own: readonly string[],
+    method: OutgoingRequest['method'] = 'POST',
+    common = noFields,
+  ) {
+    this.path = path
+    this.own = own
     this.method = method
+    this.common = common
+  }
+
+  get fields(): readonly string[] {
+    return [...this.own, ...this.common.fields]
   }
 
   /** Up to the value of its Content-Length. */
   get text(): string {
-    this.lines ??= `${headText(`${this.method} ${this.path} HTTP/1.1\r\n`, this.fields)}Content-Length: `
+    const { method, path, own, common } = this
+    this.lines ??= `${headText(`${method} ${path} HTTP/1.1\r\n`, own)}${common.text}Content-Length: `
     return this.lines
   }
 

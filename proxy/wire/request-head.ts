@@ -10,6 +10,15 @@ import { lower } from './headers.ts'
 /** Instead of a length. */
 export const chunked = -1
 
+/** The first line of a bid request. */
+export interface RequestLine {
+  /** With its line end. */
+  text: string
+  supplier: string
+  /** `?…`, or empty. */
+  query: string
+}
+
 export interface RequestHead extends BidHead {
   supplier: string
   fields: string[]
@@ -23,18 +32,24 @@ const requestLine = /^POST \/bid\/([a-z0-9][a-z0-9_-]{0,62})(\?[\x21-\x7e]*)? HT
 /** Names and values of 2,000 fields, node:http's default limit (maxHeadersCount). */
 const maxFields = 2 * 2000
 
+/** `text` begins with the line, as latin1. Null: the request belongs to the general lane. */
+export function readRequestLine(text: string): RequestLine | null {
+  const line = requestLine.exec(text)
+  return line === null ? null : { text: line[0], supplier: line[1]!, query: line[2] ?? '' }
+}
+
 /** `text`: the head as latin1, without its blank line. Null: the request belongs to the general lane. */
 export function readRequestHead(text: string): RequestHead | null {
-  const line = requestLine.exec(text)
+  const line = readRequestLine(text)
   if (line === null) return null
   const fields: string[] = []
-  if (!readFields(text, line[0].length, fields) || fields.length > maxFields) return null
+  if (!readFields(text, line.text.length, fields) || fields.length > maxFields) return null
   const lengthAt = bodyLengthAt(fields)
   if (lengthAt === null) return null
   const length = lengthAt === chunked ? chunked : Number(fields[lengthAt])
   return {
-    supplier: line[1]!,
-    query: line[2] ?? '',
+    supplier: line.supplier,
+    query: line.query,
     fields,
     length,
     lengthAt,
@@ -44,8 +59,10 @@ export function readRequestHead(text: string): RequestHead | null {
   }
 }
 
-/** Makes it the head of another request, which differs in the Content-Length alone. */
-export function setLength(head: RequestHead, length: number): void {
+/** Makes it the head of another request, which differs in the first line and the Content-Length alone. */
+export function setLineAndLength(head: RequestHead, line: RequestLine, length: number): void {
+  head.supplier = line.supplier
+  head.query = line.query
   if (head.length === length) return
   head.length = length
   head.fields[head.lengthAt] = String(length)

@@ -49,7 +49,7 @@ export async function withStore(
   work: (store: Store) => Promise<string>,
 ): Promise<void> {
   const { openStore } = await import('../../admin/store/index.ts')
-  const { createLog } = await import('../log.ts')
+  const { createLog } = await import('../log/log.ts')
   const options = { now: Date.now, log: createLog('error') }
   const store = await openStore(database, options).catch((error: Error) => {
     throw new CommandError(1, `the store cannot be used: ${error.message}`)

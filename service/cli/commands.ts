@@ -1,7 +1,8 @@
 /** The commands with their options. The module of a command is imported when the command runs. */
-import { type Command, InvalidArgumentError, Option } from 'commander'
+import { Argument, type Command, InvalidArgumentError, Option } from 'commander'
 import type { UserVerb } from '../../admin/auth/users.ts'
 import { type Role, roles } from '../../admin/http/roles.ts'
+import { logLevels } from '../log/levels.ts'
 import type { CommandStreams } from './command.ts'
 import type { ModelCommand } from './model.ts'
 import type { ImportOptions } from './notices.ts'
@@ -50,7 +51,12 @@ const addService: Add = (program, _streams, running) => {
     .option('--listen <host:port>', 'address of bid traffic')
     .option('--admin <host:port>', 'address of the API and the console')
     .option('--state <dir>', 'folder for keys, models and the database')
-    .action(async (at: { listen?: string; admin?: string; state?: string }) => {
+    .addOption(
+      new Option('--scenario <name>', 'another supplier for which OPD earns nothing').choices([
+        ...['no-macro', 'no-notices', 'refused-notices', 'wrong-prices', 'all'],
+      ]),
+    )
+    .action(async (at: { listen?: string; admin?: string; state?: string; scenario?: string }) => {
       await (await import('./start.ts')).demo(at)
       running()
     })
@@ -249,6 +255,62 @@ const addModels: Add = (program, streams) => {
     )
 }
 
+const addDebug: Add = (program, streams) => {
+  const debug = program
+    .command('debug')
+    .description('ask the service that runs with this state folder, as its user')
+    .option(...config)
+  const process = [
+    '--process <n>',
+    'process of the node: 0 is the first, others are those of proxy.workers',
+    '0',
+  ] as const
+  const output = ['--output <file>', 'file to write, or - for stdout'] as const
+  const file = async (call: string, output: string | undefined) =>
+    (await import('./debug.ts')).saved({ ...debug.opts(), output }, streams, call)
+  debug
+    .command('profile')
+    .description('write a CPU profile; bids are served meanwhile')
+    .option('--seconds <n>', 'length, up to 60', '10')
+    .option(...process)
+    .option(...output)
+    .action(({ output, ...query }: { output?: string; seconds: string; process: string }) =>
+      file(`profile/?${new URLSearchParams(query)}`, output),
+    )
+  debug
+    .command('heap')
+    .description('write a heap snapshot; the process serves nothing meanwhile')
+    .option(...process)
+    .option(...output)
+    .action(({ output, ...query }: { output?: string; process: string }) =>
+      file(`heap/?${new URLSearchParams(query)}`, output),
+    )
+  debug
+    .command('log')
+    .description('print the level of the log, or change it for some minutes')
+    .addArgument(new Argument('[level]', 'lowest level that is logged').choices(logLevels))
+    .option('--minutes <n>', 'time until the configured level is back, up to 60', wholeNumber, 10)
+    .action(async (level: string | undefined, { minutes }: { minutes: number }) =>
+      (await import('./debug.ts')).log(debug.opts(), streams, level, minutes),
+    )
+  debug
+    .command('refused')
+    .description('print the last 100 bid requests without a response of their supplier')
+    .option('--outcome <outcome>', 'only these, such as overload')
+    .option('--ssp <id>', 'only those of this supplier')
+    .addOption(format())
+    .action(async ({ format, ...query }: { format: string; outcome?: string; ssp?: string }) =>
+      (await import('./debug.ts')).refused({ ...debug.opts(), format }, streams, query),
+    )
+  debug
+    .command('turns')
+    .description('print the last late turns of the event loops, and what ran in them')
+    .addOption(format())
+    .action(async ({ format }: { format: string }) =>
+      (await import('./debug.ts')).turns({ ...debug.opts(), format }, streams),
+    )
+}
+
 const addNotices: Add = (program, streams) => {
   const repeated = (value: string, before: string[] = []) => [...before, value]
   program
@@ -285,5 +347,6 @@ export const commands: readonly Add[] = [
   addSuppliers,
   addUsers,
   addModels,
+  addDebug,
   addNotices,
 ]

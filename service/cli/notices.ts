@@ -21,7 +21,7 @@ import { logFiles, readLogs } from '../../opd/state/log-reader.ts'
 import type { Config } from '../config/schema.ts'
 import { referenceRules } from '../config/supplier-block.ts'
 import { keysFile, loadOrCreateKeys } from '../context-keys.ts'
-import { createLog } from '../log.ts'
+import { createLog } from '../log/log.ts'
 import { retentionMs } from '../runtime-config.ts'
 import { StoredSuppliers } from '../stored-suppliers.ts'
 import { type CommandStreams, configOf, withStore } from './command.ts'
@@ -226,8 +226,16 @@ class Import {
 
   private async one(read: FileNotice, logged: readonly LoggedDecision[]): Promise<void> {
     const { file, line, isLoss, time } = read
-    const at = Math.min(time ?? this.now, this.now)
-    const notice = { ...read.notice, ...decisionFor(read, logged, at) }
+    const decision = decisionFor(read, logged, Math.min(time ?? this.now, this.now))
+    // Without a time a notice counts on the day of its bid: the sums and caps of today are those of today's bids.
+    const at = Math.min(time ?? decision?.time ?? this.now, this.now)
+    const notice = {
+      ...read.notice,
+      ...(decision !== null && {
+        svcOpd: read.notice.svcOpd ?? decision.svcOpd,
+        past: decision.sealed,
+      }),
+    }
     if (isLoss) {
       const losses = { ...this.deps, losses: this.store.losses }
       return this.count(`loss ${await processLoss(losses, notice, caller, at)}`)
@@ -250,14 +258,17 @@ class Import {
   }
 }
 
-/** The latest decision before a notice; nothing if there is none, or if several suppliers have one. */
-function decisionFor({ notice }: FileNotice, logged: readonly LoggedDecision[], at: number) {
+/** The latest decision before a notice; null if there is none, or if several suppliers have one. */
+function decisionFor(
+  { notice }: FileNotice,
+  logged: readonly LoggedDecision[],
+  at: number,
+): LoggedDecision | null {
   const before = logged.filter(
     ({ ssp, time }) => time <= at + clockSlack && (notice.ssp === undefined || ssp === notice.ssp),
   )
-  if (new Set(before.map(({ ssp }) => ssp)).size !== 1) return {}
-  const latest = before.reduce((one, other) => (other.time > one.time ? other : one))
-  return { svcOpd: notice.svcOpd ?? latest.svcOpd, past: latest.sealed }
+  if (new Set(before.map(({ ssp }) => ssp)).size !== 1) return null
+  return before.reduce((one, other) => (other.time > one.time ? other : one))
 }
 
 export async function importNotices(
@@ -278,7 +289,11 @@ export async function importNotices(
   await withStore(config, streams, async (store) => {
     const base = options.config === undefined ? '.' : dirname(options.config)
     // Their blocks were checked when they were stored, and again by the nodes.
-    const references = referenceRules(base, () => [keysFile(config.stateDir)])
+    const references = referenceRules(
+      base,
+      () => [keysFile(config.stateDir)],
+      () => config.proxy.tls?.clientCa !== undefined,
+    )
     const stored = new StoredSuppliers(store, references, createLog('error'))
     await stored.read()
     const suppliers = new Map(

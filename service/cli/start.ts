@@ -3,9 +3,10 @@ import { check } from '../config/check.ts'
 import { createLoad } from '../config/loader.ts'
 import type { ConfigInput } from '../config/schema.ts'
 import { warningsOf } from '../config/warnings.ts'
+import { LoopWatch } from '../debug/loop-watch.ts'
 import { defaultConfig, demoConfig } from '../default-config.ts'
 import type { DemoSupplier } from '../demo/supplier.ts'
-import { createLog } from '../log.ts'
+import { ServiceLog } from '../log/log.ts'
 import { flushTime, type Service, startService } from '../service.ts'
 import { InUseError, lockState } from '../state-lock.ts'
 import { printFaults } from './command.ts'
@@ -33,6 +34,9 @@ const conflictAdvice = {
   npm run demo -- --state data/demo --listen 127.0.0.1:8180 --admin 127.0.0.1:8181`,
 }
 
+/** Bid requests a second of the supplier of a scenario. */
+const scenarioRate = 50
+
 // Not loaded where the service has suppliers of its own.
 const demoSupplier = async (): Promise<DemoSupplier> =>
   (await import('../demo/supplier.ts')).createDemoSupplier()
@@ -52,7 +56,7 @@ async function startProcess(
     await demo?.close()
     throw new CommandError(badConfig, '')
   }
-  const log = createLog(config.log.level)
+  const log = new ServiceLog(config.log.level)
   for (const warning of warningsOf(config)) if (file !== undefined) log.warn({}, warning)
   try {
     lockState(config.stateDir, config.store.database)
@@ -60,6 +64,7 @@ async function startProcess(
       loaded: { ...loaded, config },
       load,
       log,
+      watch: new LoopWatch(log),
     })
     return { service, demo }
   } catch (error) {
@@ -189,8 +194,12 @@ export async function start(file: string | undefined, addresses: Addresses): Pro
   printAddresses(running)
 }
 
-export async function demo(at: Addresses): Promise<void> {
-  const running = await startProcess(undefined, 'demo', (url) => withAddresses(demoConfig(url), at))
+export async function demo({ scenario, ...at }: Addresses & { scenario?: string }): Promise<void> {
+  const { scenarios, scenariosOf, withScenarios } = await import('../demo/scenarios.ts')
+  const added = scenariosOf(scenario)
+  const running = await startProcess(undefined, 'demo', (url) =>
+    withAddresses(withScenarios(demoConfig(url), url, added), at),
+  )
   const over = new AbortController()
   stopOnSignals(running, undefined, () => over.abort())
   printAddresses(running)
@@ -199,12 +208,17 @@ export async function demo(at: Addresses): Promise<void> {
   const { story } = await import('../demo/figures.ts')
   const { runDemo } = await import('../demo/main.ts')
   stdout.write(story(`${adminUrl}/#/supplier/demo`))
-  void runDemo({
+  for (const id of added)
+    stdout.write(`Also ${scenarios[id]!.name}, /bid/${id}: ${scenarios[id]!.text}\n`)
+  const options = {
     proxyUrl: `http://127.0.0.1:${service.proxyPort}`,
-    adminUrl,
-    figures: () => service.figures('demo'),
     supplier: running.demo!,
     signal: over.signal,
-    out: stdout,
-  })
+    adminUrl,
+  }
+  void runDemo({ ...options, figures: () => service.figures('demo'), out: stdout })
+  for (const id of added) {
+    const { notice } = scenarios[id]!
+    void runDemo({ ...options, ssp: id, rate: scenarioRate, changeNotice: notice })
+  }
 }

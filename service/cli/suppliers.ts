@@ -94,10 +94,12 @@ async function withList(
   const loaded = await loadedOf(configFile, streams)
   const read = readList(file)
   const base = configFile === undefined ? '.' : dirname(configFile)
-  const references = referenceRules(base, () => [
-    keysFile(loaded.config.stateDir),
-    ...loaded.nodeFiles,
-  ])
+  const { stateDir, proxy } = loaded.config
+  const references = referenceRules(
+    base,
+    () => [keysFile(stateDir), ...loaded.nodeFiles],
+    () => proxy.tls?.clientCa !== undefined,
+  )
   const rules = supplierRules(() => loaded, configFile ?? null, references)
   return withStore(loaded.config, streams, async (store) => {
     try {

@@ -67,10 +67,16 @@ export function checkConfig(source: Source): LoadedConfig {
   return { config, ...checked, files, nodeFiles, keptFaults: [], fileOf: new Map() }
 }
 
-/** Checks a file of a folder of `suppliersFrom`. */
-export function checkSupplierFile(source: Source): Checked<{ suppliers: SupplierConfig[] }> {
+/**
+ * Checks a file of a folder of `suppliersFrom`.
+ * @param certifies whether there is `proxy.tls.clientCa`
+ */
+export function checkSupplierFile(
+  source: Source,
+  certifies: boolean,
+): Checked<{ suppliers: SupplierConfig[] }> {
   const faults = (root: unknown, external: ReadonlyMap<string, string>) =>
-    supplierFaults((root as { suppliers?: unknown } | null)?.suppliers, external)
+    supplierFaults((root as { suppliers?: unknown } | null)?.suppliers, external, certifies)
   return checkSource(source, supplierFileSchema, faults, new Set())
 }
 

@@ -24,9 +24,12 @@ function repeatedIds(rows: unknown, path: string[]): CrossFault[] {
   return faults
 }
 
-/** Suppliers whose `callers.subjects` nobody can meet. */
-function uncertifiedCallers(rows: unknown, clientCa: unknown): CrossFault[] {
-  if (!Array.isArray(rows) || clientCa != null) return []
+/**
+ * Suppliers whose `callers.subjects` nobody can meet.
+ * @param certifies whether there is `proxy.tls.clientCa`
+ */
+export function uncertifiedCallers(rows: unknown, certifies: boolean): CrossFault[] {
+  if (!Array.isArray(rows) || certifies) return []
   return rows.flatMap((row, index): CrossFault[] => {
     const subjects = (row as { callers?: { subjects?: unknown } } | null)?.callers?.subjects
     if (!Array.isArray(subjects) || subjects.length === 0) return []
@@ -119,13 +122,18 @@ function writtenSecrets(suppliers: unknown, external: ReadonlyMap<string, string
   })
 }
 
-/** @param external sources of the values that are not in the file, by path */
+/**
+ * @param external sources of the values that are not in the file, by path
+ * @param certifies whether there is `proxy.tls.clientCa`
+ */
 export const supplierFaults = (
   suppliers: unknown,
   external: ReadonlyMap<string, string>,
+  certifies: boolean,
 ): CrossFault[] => [
   ...repeatedIds(suppliers, ['suppliers']),
   ...writtenSecrets(suppliers, external),
+  ...uncertifiedCallers(suppliers, certifies),
 ]
 
 /**
@@ -138,7 +146,7 @@ export function crossFaults(root: unknown, external: ReadonlyMap<string, string>
   const hasRedis = at('store', 'redis') != null
   const shared = hasRedis || /^postgres/.test(String(at('store', 'database')))
   const faults = [
-    ...supplierFaults(at('suppliers'), external),
+    ...supplierFaults(at('suppliers'), external, at('proxy', 'tls', 'clientCa') != null),
     ...repeatedIds(at('opd', 'keys'), ['opd', 'keys']),
     ...repeatedAddresses([
       ['proxy', at('proxy', 'listen') ?? proxySchema.shape.listen.parse(undefined)],
@@ -153,7 +161,6 @@ export function crossFaults(root: unknown, external: ReadonlyMap<string, string>
       found: 'nothing',
       allowed: 'at least one key where Redis or PostgreSQL is configured: the nodes share it',
     })
-  faults.push(...uncertifiedCallers(at('suppliers'), at('proxy', 'tls', 'clientCa')))
   const role = at('node', 'role')
   const isSealed = at('models', 'from') != null
   if ((role === 'serve' || role === 'train') && !hasRedis && !isSealed)

@@ -15,7 +15,7 @@ function hideInUrl(text: string): string {
 
 /**
  * `path` ends with the name of the value. Values below `callers.headers` may be credentials of callers, and those below
- * `headers.secretFrom` are credentials of bidweir.
+ * `headers.secretFrom` and `tracing.headers` are credentials of bidweir.
  */
 function hide(value: unknown, path: readonly string[]): unknown {
   if (value === null || value === undefined || typeof value === 'boolean') return value
@@ -27,7 +27,11 @@ function hide(value: unknown, path: readonly string[]): unknown {
     )
   const below = (group: string) => path.includes(group) && name !== 'id'
   const isSecret =
-    below('keys') || below('secretFrom') || (parent === 'headers' && below('callers'))
+    // of many receivers the path is a credential
+    (parent === 'dailyReport' && name === 'url') ||
+    below('keys') ||
+    below('secretFrom') ||
+    (parent === 'headers' && (below('callers') || below('tracing')))
   if (isSecret || secretName.test(name)) return hidden
   return typeof value === 'string' ? hideInUrl(value) : value
 }

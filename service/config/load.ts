@@ -2,7 +2,7 @@
 import { dirname, resolve } from 'node:path'
 import { checkConfig, isOpdFault, type LoadedConfig } from './check.ts'
 import type { ConfigFault } from './faults.ts'
-import { type FileVersions, readText } from './files.ts'
+import { areUnchanged, type FileVersions, readText } from './files.ts'
 import { maxSuppliers } from './schema.ts'
 import {
   readSupplierFolders,
@@ -26,7 +26,7 @@ const noSuppliers: ConfigFault = {
  * @param replaces whether the configuration in use has suppliers
  */
 export function loadConfig(file: string, replaces = false): LoadedConfig {
-  const { loaded, supplierFiles } = loadFiles(file, null, replaces)
+  const { loaded, supplierFiles } = createFileLoader(file)(null, replaces)
   const { config } = loaded
   if (config === null) return loaded
   const suppliers = supplierFiles.flatMap((each) => each.suppliers ?? [])
@@ -34,17 +34,35 @@ export function loadConfig(file: string, replaces = false): LoadedConfig {
 }
 
 /**
- * Reads the configuration, without the suppliers of its folders, and the files of these.
- * @param before the files of suppliers in use, which a file with a fault keeps; null: this is a start
- * @param replaces whether the configuration in use has suppliers
+ * Reads the configuration, without the suppliers of its folders, and the files of these. Files that have not changed since the
+ * call before are not parsed and checked again.
  */
-export function loadFiles(
+export function createFileLoader(file: string) {
+  let lastMain: MainFile | null = null
+  /**
+   * @param before the files of suppliers in use, which a file with a fault keeps; null: this is a start
+   * @param replaces whether the configuration in use has suppliers
+   */
+  return (before: readonly UsedSupplierFile[] | null, replaces = false): LoadedFiles => {
+    const isUsable = lastMain?.loaded.faults.length === 0 && areUnchanged(lastMain.loaded.files)
+    const main = isUsable ? lastMain! : loadMain(file, replaces)
+    lastMain = main
+    return withFolders(file, main, before)
+  }
+}
+
+interface LoadedFiles {
+  loaded: LoadedConfig
+  supplierFiles: readonly SupplierFile[]
+}
+
+function withFolders(
   file: string,
+  { folders, loaded: main }: MainFile,
   before: readonly UsedSupplierFile[] | null,
-  replaces = false,
-): { loaded: LoadedConfig; supplierFiles: readonly SupplierFile[] } {
-  const { folders, loaded: main } = loadMain(file, replaces)
-  const read = readSupplierFolders(folders, before)
+): LoadedFiles {
+  const certifies = main.config?.proxy.tls?.clientCa !== undefined
+  const read = readSupplierFolders(folders, before, certifies)
   const mainIds = main.config?.suppliers.map(({ id }) => id) ?? []
   const { supplierFiles, ...conflicts } = withoutConflicts(read, resolve(file), mainIds)
   const fileFaults = [...read.faults, ...conflicts.faults]

@@ -17,21 +17,64 @@ const limits = { time: 30_000, memory: 512 }
 /** Suppliers that have not changed are the same objects as in the load before. */
 export type Load = () => Promise<LoadedConfig>
 
-/** Rejects with the error that ended the thread. */
-async function summaryOf(worker: Worker, time: number): Promise<LoadSummary> {
-  let watchdog: NodeJS.Timeout | undefined
-  try {
-    return await new Promise<LoadSummary>((resolve, reject) => {
+/** Milliseconds that the thread of a reload waits for the next one: changes of suppliers often follow each other. */
+const keptFor = 60_000
+
+/** The thread that loads, which is started when there is none. */
+class LoadThread {
+  private worker: Worker | null = null
+  private idle: NodeJS.Timeout | undefined
+  private readonly time: number
+  private readonly memory: number
+
+  constructor({ time, memory }: typeof limits) {
+    this.time = time
+    this.memory = memory
+  }
+
+  /** Rejects with the error that ended the thread. One call at a time. */
+  async run(task: LoadTask): Promise<LoadSummary> {
+    clearTimeout(this.idle)
+    this.worker ??= this.start()
+    const { worker, time } = this
+    worker.ref()
+    let watchdog: NodeJS.Timeout | undefined
+    const { promise, resolve, reject } = Promise.withResolvers<LoadSummary>()
+    const exited = (code: number) => reject(new Error(`its thread ended with ${code}`))
+    worker.once('message', resolve).once('error', reject).once('exit', exited)
+    try {
       watchdog = setTimeout(
         () => reject(new Error(`it took longer than ${time / 1000} s to read`)),
         time,
       )
-      worker.once('message', resolve)
-      worker.once('error', reject)
-      worker.once('exit', (code) => reject(new Error(`its thread ended with ${code}`)))
+      worker.postMessage(task, [task.port])
+      return await promise
+    } catch (error) {
+      this.end()
+      throw error
+    } finally {
+      clearTimeout(watchdog)
+      worker.off('message', resolve).off('error', reject).off('exit', exited).unref()
+    }
+  }
+
+  private start(): Worker {
+    const name = import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js'
+    return new Worker(new URL(name, import.meta.url), {
+      resourceLimits: { maxOldGenerationSizeMb: this.memory },
     })
-  } finally {
-    clearTimeout(watchdog)
+  }
+
+  /** Ends it if no other load follows. */
+  keep(): void {
+    this.idle = setTimeout(() => this.end(), keptFor).unref()
+  }
+
+  end(): void {
+    clearTimeout(this.idle)
+    // An error after this is that of a thread that is not used any more.
+    void this.worker?.on('error', () => {}).terminate()
+    this.worker = null
   }
 }
 
@@ -58,38 +101,35 @@ export function createLoad(file: string, { time, memory } = limits): Load {
   let known = new Map<string, SupplierConfig>()
   let supplierFiles: readonly KnownFile[] | null = null
   let read: FileVersions = new Map([[resolve(file), '']])
+  const thread = new LoadThread({ time, memory })
 
   async function receiveConfig(port: MessagePort, summary: LoadSummary): Promise<LoadedConfig> {
     const { config, invalidOpd, files, nodeFiles, fileOf } = summary
     read = files
-    const next = new Map<string, SupplierConfig>()
-    await receive<SupplierRow>(port, summary.suppliers, ({ digest, supplier }) => {
-      next.set(digest, supplier ?? known.get(digest)!)
+    const changed = new Map<string, SupplierConfig>()
+    await receive<SupplierRow>(port, summary.changed, ({ digest, supplier }) => {
+      changed.set(digest, supplier)
     })
     const [faults, keptFaults]: [ConfigFault[], ConfigFault[]] = [[], []]
     await receive<ConfigFault>(port, summary.faults, (fault) => void faults.push(fault))
     await receive<ConfigFault>(port, summary.keptFaults, (fault) => void keptFaults.push(fault))
     const loaded = { faults, keptFaults, invalidOpd, files, nodeFiles, fileOf }
     if (config === null) return { config, ...loaded }
-    known = next
+    known = new Map(
+      summary.digests.map((digest) => [digest, changed.get(digest) ?? known.get(digest)!]),
+    )
     supplierFiles = summary.supplierFiles
-    return { config: { ...config, suppliers: [...next.values()] }, ...loaded }
+    return { config: { ...config, suppliers: [...known.values()] }, ...loaded }
   }
 
   return async () => {
-    const name = import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js'
     const { port1: port, port2 } = new MessageChannel()
     // If the thread ends early, these are what it has read.
     const before = await currentVersions(read.keys())
-    const worker = new Worker(new URL(name, import.meta.url), {
-      workerData: {
-        ...{ file, known: [...known.keys()], before: supplierFiles, port: port2 },
-      } satisfies LoadTask,
-      transferList: [port2],
-      resourceLimits: { maxOldGenerationSizeMb: memory },
-    })
+    const isStart = supplierFiles === null
+    const task = { file, known: [...known.keys()], before: supplierFiles, port: port2 }
     try {
-      return await receiveConfig(port, await summaryOf(worker, time))
+      return await receiveConfig(port, await thread.run(task))
     } catch (error) {
       const faults = [{ path: '', line: null, ...failureOf(error as Error, memory) }]
       return {
@@ -98,7 +138,8 @@ export function createLoad(file: string, { time, memory } = limits): Load {
       }
     } finally {
       port.close()
-      void worker.terminate()
+      if (isStart) thread.end()
+      else thread.keep()
     }
   }
 }

@@ -31,7 +31,6 @@ export const restartKeys: readonly RestartKey[] = [
   { key: 'node', compare: 'value' },
   { key: 'models', compare: 'value' },
   { key: 'events', compare: 'value' },
-  { key: 'log', compare: 'value' },
 ]
 
 /** The changed keys that take effect only after a restart. */

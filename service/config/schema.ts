@@ -13,6 +13,8 @@ import { clearingSchema, opdSchema } from '../../opd/config.ts'
 import { decisionLogSchema } from '../../opd/state/decision-log.ts'
 import { proxySchema, routeSchema } from '../../proxy/config.ts'
 import { eventsSchema } from '../events/config.ts'
+import { logLevels } from '../log/levels.ts'
+import { tracingSchema } from '../tracing/config.ts'
 
 const base64url32 = z
   .string()
@@ -210,6 +212,10 @@ export const configSchema = z.strictObject({
     })
     .prefault({})
     .describe('Labels of the metrics.'),
+  tracing: tracingSchema
+    .nullable()
+    .default(null)
+    .describe('Spans for an OpenTelemetry collector. null: none.'),
   drain: z
     .strictObject({
       grace: duration('15s').describe(
@@ -236,10 +242,7 @@ export const configSchema = z.strictObject({
     .describe('Currencies.'),
   log: z
     .strictObject({
-      level: z
-        .enum(['debug', 'info', 'warn', 'error'])
-        .default('info')
-        .describe('Lowest level that is logged.'),
+      level: z.enum(logLevels).default('info').describe('Lowest level that is logged.'),
     })
     .prefault({})
     .describe('The log, JSON lines on stderr.'),

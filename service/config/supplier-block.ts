@@ -1,6 +1,7 @@
 /** Checks one supplier that comes through the API: the schema and the words of `bidweir check` (CONTRACT 14). */
 import { realpathSync } from 'node:fs'
 import * as z from 'zod'
+import { uncertifiedCallers } from './cross-faults.ts'
 import { type ConfigFault, faultsOf } from './faults.ts'
 import type { FileVersions } from './files.ts'
 import { type SupplierConfig, supplierSchema } from './schema.ts'
@@ -15,19 +16,25 @@ export interface CheckedBlock {
   files: FileVersions
 }
 
-/** Where references of suppliers of the API lead. */
+/** What suppliers of the API may refer to. */
 export interface ReferenceRules {
   /** Folder of relative paths, as for the configuration file. */
   base: string
   /** Whether a file is one of the node itself, which a supplier must not read. */
   isOwn(file: string): boolean
+  /** Whether the node verifies certificates of callers, which `callers.subjects` names. */
+  certifiesCallers(): boolean
 }
 
 /** Below these, files have what the system or the cluster knows of the process. */
 const systemFolders = ['/proc', '/sys', '/dev', '/run/secrets/kubernetes.io']
 
 /** @param files those with secrets of the node */
-export function referenceRules(base: string, files: () => Iterable<string>): ReferenceRules {
+export function referenceRules(
+  base: string,
+  files: () => Iterable<string>,
+  certifiesCallers: () => boolean,
+): ReferenceRules {
   const real = (file: string) => {
     try {
       return realpathSync(file)
@@ -37,6 +44,7 @@ export function referenceRules(base: string, files: () => Iterable<string>): Ref
   }
   return {
     base,
+    certifiesCallers,
     isOwn(file) {
       const target = real(file)
       return (
@@ -124,11 +132,14 @@ export function checkBlock(block: unknown, rules: ReferenceRules): CheckedBlock 
   let parsed = rootSchema.safeParse(root)
   if (!parsed.success && coerce(root, parsed.error.issues, expansion.external))
     parsed = rootSchema.safeParse(root)
-  const faults: ConfigFault[] = expansion.faults.map(({ path, found, allowed }) => ({
-    ...{ path: pathText(path), line: null },
-    found,
-    allowed,
-  }))
+  const uncertified = uncertifiedCallers(root.suppliers, rules.certifiesCallers())
+  const faults = [...expansion.faults, ...uncertified].map(
+    ({ path, found, allowed }): ConfigFault => ({
+      ...{ path: pathText(path), line: null },
+      found,
+      allowed,
+    }),
+  )
   if (!parsed.success) {
     const unset = new Set(faults.map(({ path }) => path))
     const issues = parsed.error.issues.filter(({ path }) => !unset.has(pathText(path)))

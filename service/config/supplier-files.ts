@@ -21,6 +21,8 @@ export interface UsedSupplierFile {
   ids: readonly string[]
   /** Suppliers whose `opd` block has faults, since the start. */
   invalidOpd: readonly string[]
+  /** Whether there was `proxy.tls.clientCa` when it was checked. */
+  certifies: boolean
 }
 
 /** `suppliers` null: those that are in use. */
@@ -61,8 +63,9 @@ function readFile(
   file: string,
   kept: SupplierFile | null,
   isStart: boolean,
+  certifies: boolean,
 ): { choice: Choice; faults: ConfigFault[]; versions: FileVersions } {
-  if (kept !== null && areUnchanged(kept.versions))
+  if (kept !== null && kept.certifies === certifies && areUnchanged(kept.versions))
     return { choice: keeps(kept), faults: [], versions: kept.versions }
   const read = readText(file)
   const versions: FileVersions = new Map([[file, read.version]])
@@ -77,20 +80,24 @@ function readFile(
   if (root === undefined) return refused(before)
   const folder = dirname(file)
   const source = { raw: root, base: folder, files: versions, lineOf, faults: before }
-  const { value, faults, invalidOpd } = checkSupplierFile(source)
+  const { value, faults, invalidOpd } = checkSupplierFile(source, certifies)
   // A start accepts an `opd` block with faults; a reload would switch OPD off unnoticed.
   const isUsable = value !== null && (faults.length === 0 || isStart)
   if (!isUsable) return refused(faults)
   const { suppliers } = value
   const ids = suppliers.map(({ id }) => id)
-  const current = { file, folder, versions, ids, invalidOpd: [...invalidOpd], suppliers }
+  const current = { file, folder, versions, ids, invalidOpd: [...invalidOpd], certifies, suppliers }
   return { ...refused(faults), choice: { current, isNew: true, kept, lineOf } }
 }
 
-/** @param before the files in use; null: this is a start */
+/**
+ * @param before the files in use; null: this is a start
+ * @param certifies whether there is `proxy.tls.clientCa`
+ */
 export function readSupplierFolders(
   folders: readonly string[],
   before: readonly UsedSupplierFile[] | null,
+  certifies: boolean,
 ): SupplierFolders {
   const all: SupplierFolders = { choices: [], faults: [], versions: new Map() }
   const used = new Map(before?.map((each) => [each.file, { ...each, suppliers: null }]))
@@ -115,7 +122,8 @@ export function readSupplierFolders(
     else
       for (const name of names) {
         const file = join(folder, name)
-        const { choice, faults, versions } = readFile(file, used.get(file) ?? null, before === null)
+        const kept = used.get(file) ?? null
+        const { choice, faults, versions } = readFile(file, kept, before === null, certifies)
         all.choices.push(choice)
         all.faults.push(...faults)
         addTo(all.versions, versions)

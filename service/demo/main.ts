@@ -19,24 +19,29 @@ interface DemoOptions {
   supplier: DemoSupplier
   signal: AbortSignal
   /** The figures of the console; null: they cannot be read now. */
-  figures: () => Promise<ConsoleFigures | null>
-  /** Receives the figures as whole lines. */
-  out: { write(text: string): unknown }
+  figures?: () => Promise<ConsoleFigures | null>
+  /** Receives the figures as whole lines; without it nothing is printed. */
+  out?: { write(text: string): unknown }
   /** Integration id; default demo. */
   ssp?: string
   rate?: number
   /** Milliseconds between figures; default 5000. */
   every?: number
   noticeDelay?: number
+  changeNotice?: NonNullable<Parameters<typeof createNotices>[0]['change']>
 }
 
 /** Runs until `signal` aborts. Failures of the service are counted and printed, never thrown. */
 export async function runDemo(options: DemoOptions): Promise<void> {
-  const { proxyUrl, adminUrl, supplier, signal, figures, out } = options
+  const { proxyUrl, adminUrl, supplier, signal, out, changeNotice } = options
+  const { figures = async () => null } = options
   const { ssp = 'demo', every = 5000 } = options
   const { rate = demoTraffic.rate, noticeDelay = demoTraffic.noticeDelay } = options
   const tally = createTally(supplier)
-  const notices = createNotices({ adminUrl, supplier: ssp, delay: noticeDelay })
+  const notices = createNotices({
+    ...{ adminUrl, supplier: ssp, delay: noticeDelay },
+    ...(changeNotice === undefined ? {} : { change: changeNotice }),
+  })
   const failures: Failures = { noBids: 0, failed: 0 }
   const traffic = sendTraffic({
     url: `${proxyUrl}/bid/${ssp}`,
@@ -61,6 +66,7 @@ export async function runDemo(options: DemoOptions): Promise<void> {
     // The sleep ends when the demo is aborted.
     await sleep(every, undefined, { signal }).catch(() => undefined)
     if (signal.aborted) break
+    if (out === undefined) continue
     const unreadable = (why: string) => [
       `the figures cannot be read: ${why} | ${failures.failed} requests failed`,
     ]

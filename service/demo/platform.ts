@@ -30,7 +30,8 @@ export async function sendTraffic(options: TrafficOptions): Promise<void> {
   const { origin, pathname } = new URL(options.url)
   const pool = new Pool(origin, { connections: 16, pipelining: 1 })
   const random: Random = mulberry32(Date.now())
-  const run = Date.now().toString(36)
+  // suppliers of the same run have bids of their own
+  const run = `${pathname.split('/').at(-1)}-${Date.now().toString(36)}`
   const open = new Set<Promise<void>>()
   let sent = 0
   const started = performance.now()
@@ -75,24 +76,26 @@ interface NoticeOptions {
   /** Shares; defaults 0.03 and 0.01. */
   loss?: number
   duplicates?: number
+  /** The notice that is sent in place of a whole one; null: none. `chance`: from 0 to 1, another one for each notice. */
+  change?: (query: URLSearchParams, chance: number) => URLSearchParams | null
 }
 
 /** The notice to the platform, from the URL that the supplier calls. */
-export function impressionQuery(nurl: string, cleared: number, supplier: string): string {
+export function impressionQuery(nurl: string, cleared: number, supplier: string) {
   const expanded = new URL(nurl.replaceAll('${AUCTION_PRICE}', String(cleared))).searchParams
   const query = new URLSearchParams({ ssp: supplier })
   for (const name of ['bid_id', 'price', 'svc_opd']) {
     const value = expanded.get(name)
     if (value !== null) query.set(name, value)
   }
-  return query.toString()
+  return query
 }
 
 /** Notices that wait at a time; more count as lost. */
 const maxWaiting = 100_000
 
 export function createNotices(options: NoticeOptions) {
-  const { supplier, delay, loss = 0.03, duplicates = 0.01 } = options
+  const { supplier, delay, loss = 0.03, duplicates = 0.01, change = (query) => query } = options
   const pool = new Pool(options.adminUrl, { connections: 8, pipelining: 1 })
   const random = mulberry32(7)
   const waiting = new Set<NodeJS.Timeout>()
@@ -115,7 +118,8 @@ export function createNotices(options: NoticeOptions) {
     /** `nurl`: that of the bid, with its macros expanded; `cleared` replaces ${AUCTION_PRICE}, CPM in the bid's currency. */
     won(nurl: string, cleared: number): void {
       if (random() < loss || waiting.size >= maxWaiting) return
-      const query = impressionQuery(nurl, cleared, supplier)
+      const query = change(impressionQuery(nurl, cleared, supplier), random())?.toString()
+      if (query === undefined) return
       later(query, delay)
       if (random() < duplicates) later(query, delay * 2)
     },

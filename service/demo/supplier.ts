@@ -138,6 +138,10 @@ function floorOf(imp: DemoImp, currency: string): number {
 
 export type DemoSupplier = Awaited<ReturnType<typeof createDemoSupplier>>
 
+/** With this query the bids lack the macro that makes them eligible for OPD. */
+const bareQuery = '?macro=none'
+const marker = 'svc_opd=${SVC_OPD_CONTEXT}'
+
 /** A demo request is 3 KB; what is larger than this is not one. */
 const maxBody = 1024 * 1024
 
@@ -145,7 +149,9 @@ const maxBody = 1024 * 1024
 export async function createDemoSupplier(host = '127.0.0.1', port = 0) {
   const market = createMarket(seed)
   const respond = (request: IncomingMessage, response: ServerResponse, body: Buffer) => {
-    const text = request.method === 'POST' ? responseTo(request, body, market) : undefined
+    const found = request.method === 'POST' ? responseTo(request, body, market) : undefined
+    const isBare = typeof found === 'string' && request.url?.endsWith(bareQuery)
+    const text = isBare ? found.replaceAll(marker, '') : found
     if (text === undefined) return response.writeHead(400, { 'content-length': 0 }).end()
     if (text === null) return response.writeHead(204).end()
     return response

@@ -1,6 +1,5 @@
 /** The first process of a node with workers: what workers may call, and what becomes of their decisions and counters. */
 import type { SeatRow } from '../../admin/store/decided-rows.ts'
-import type { Log } from '../../opd/base/log.ts'
 import type {
   BidLog,
   DecisionLine,
@@ -12,14 +11,16 @@ import type { DayAmount } from '../../opd/pricing/day-reductions.ts'
 import type { EngineStats } from '../../opd/pricing/stats.ts'
 import { modes } from '../../opd/shared/arms.ts'
 import { recordsOf } from '../../opd/state/bid-entry.ts'
+import type { ModelBus } from '../../opd/state/model-bus.ts'
 import type { ModelControlSource } from '../../opd/state/model-control.ts'
 import type { ModelManager } from '../../opd/state/model-manager.ts'
-import type { ModelBus } from '../../opd/state/shared-model.ts'
 import type { DecisionRecord } from '../../opd/types.ts'
 import type { TicketKeys } from '../../proxy/listen/ticket-keys.ts'
 import type { ProcessLoad } from '../../proxy/node-load.ts'
 import type { ProxyCounters } from '../../proxy/proxy.ts'
 import type { ConfigRef, KeyRows, LocationState } from '../bid-path.ts'
+import type { LeveledLog } from '../debug/debugging.ts'
+import { type SpanCounts, spanResults } from '../tracing/exporter.ts'
 import { addCounts } from './counters.ts'
 import { createWorkerPool, type WorkerPool } from './pool.ts'
 import type { Progress } from './protocol.ts'
@@ -56,8 +57,10 @@ interface NodeParts {
   sink: DecisionSink | null
   stats: EngineStats
   counters: ProxyCounters
+  /** Those of the workers are added. */
+  spans: SpanCounts
   tickets: TicketKeys
-  log: Log
+  log: LeveledLog
 }
 
 /** The other processes of this node; none before `open`. */
@@ -101,7 +104,11 @@ function createPool(count: number, parts: NodeParts): WorkerPool {
     progress,
     log: parts.log,
     start: () => ({
-      config: { ...current.config, opd: { ...current.config.opd, keys: parts.keys() } },
+      config: {
+        ...current.config,
+        opd: { ...current.config.opd, keys: parts.keys() },
+        log: { level: parts.log.level },
+      },
       invalidOpd: new Set(
         [...current.active].filter(([, { invalid }]) => invalid).map(([id]) => id),
       ),
@@ -125,7 +132,10 @@ function createPool(count: number, parts: NodeParts): WorkerPool {
         for (const [kind, entry] of entries) sink?.[kind](entry)
       },
     },
-    onFigures: ({ counts }) => addCounts(counts, parts.stats, parts.counters),
+    onFigures({ counts }) {
+      addCounts(counts, parts.stats, parts.counters)
+      for (const result of spanResults) parts.spans[result] += counts.spans[result]
+    },
   })
 }
 

@@ -7,6 +7,7 @@ import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
 import { createSlices } from '../../opd/base/slices.ts'
 import type { ProcessLoad } from '../../proxy/node-load.ts'
 import type { Config, SupplierConfig } from '../config/schema.ts'
+import type { WatchRequest } from '../debug/watch-messages.ts'
 import { type Methods, Peer } from './peer.ts'
 import { type ProcessMetrics, ProcessMetricsBySlot } from './process-metrics.ts'
 import {
@@ -98,7 +99,8 @@ export type WorkerPool = ReturnType<typeof createWorkerPool>
 export function createWorkerPool(options: PoolOptions) {
   const { count, start, progress, methods, onFigures, log } = options
   const slots = new Map<number, Slot>()
-  const counts = { ended: 0, dropped: 0 }
+  /** `endedAt`: of the last one, by `performance.now()`. */
+  const counts = { ended: 0, endedAt: 0, dropped: 0 }
   const metrics = new ProcessMetricsBySlot()
   const requests = new Map<number, number>()
   let port = 0
@@ -169,6 +171,7 @@ export function createWorkerPool(options: PoolOptions) {
     if (stopping) return
     const { index } = slot
     counts.ended++
+    counts.endedAt = performance.now()
     metrics.end(index)
     log.error({ worker: index, pid: slot.child.pid, err: error.message }, 'a worker is replaced')
     await pause(wait)
@@ -246,6 +249,17 @@ export function createWorkerPool(options: PoolOptions) {
     },
     *loads(): Generator<ProcessLoad> {
       for (const { load } of slots.values()) if (load !== null) yield load
+    },
+    /** Numbers of the workers that listen. */
+    indices: (): number[] => listening().map(({ index }) => index),
+    callAll,
+    /** Has a worker write a file. Rejects if there is no such worker, or it fails or ends. */
+    async write(index: number, request: WatchRequest): Promise<void> {
+      const slot = slots.get(index)
+      if (slot?.listens !== true) throw new Error(`worker ${index} does not listen`)
+      // It does not report while V8 makes a snapshot.
+      slot.missingReports = -maxMissingAtStart
+      await slot.peer.call('write', request)
     },
     /** Resolves when the first process has all decisions made before the call. */
     flush,

@@ -6,6 +6,7 @@ import type { ProcessLoad } from '../../proxy/node-load.ts'
 import type { LocationState } from '../bid-path.ts'
 import type { Config } from '../config/schema.ts'
 import type { Place } from '../limits.ts'
+import type { SpanCounts } from '../tracing/exporter.ts'
 import type { Counts } from './counters.ts'
 
 /** What only the first process knows, because wins come to it, and it has the store. */
@@ -45,6 +46,6 @@ export const reportEvery = 250
 
 /** Counters and gauges of a worker. */
 export interface Figures {
-  counts: Counts & { dropped: number }
+  counts: Counts & { dropped: number; spans: SpanCounts }
   load: ProcessLoad
 }

@@ -9,15 +9,19 @@ import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
 import { createSlices } from '../../opd/base/slices.ts'
 import type { DecisionLine, DecisionSink, SharedTokens } from '../../opd/ports.ts'
 import { createBidBatch } from '../../opd/state/bid-entry.ts'
+import type { ModelBus } from '../../opd/state/model-bus.ts'
 import type { ModelControlSource } from '../../opd/state/model-control.ts'
-import { createModelManager } from '../../opd/state/model-manager.ts'
+import { ModelManager } from '../../opd/state/model-manager.ts'
 import { ModelSync } from '../../opd/state/model-sync.ts'
-import type { ModelBus } from '../../opd/state/shared-model.ts'
 import { TicketKeys } from '../../proxy/listen/ticket-keys.ts'
 import { activeSuppliers, type ConfigRef, createBidPath } from '../bid-path.ts'
 import type { SupplierConfig } from '../config/schema.ts'
-import { createLog } from '../log.ts'
-import { createTracing } from '../tracing.ts'
+import { LoopWatch } from '../debug/loop-watch.ts'
+import type { WatchRequest } from '../debug/watch-messages.ts'
+import type { LogLevel } from '../log/levels.ts'
+import { ServiceLog } from '../log/log.ts'
+import { spanResults } from '../tracing/exporter.ts'
+import { Tracing } from '../tracing/tracing.ts'
 import { countsTaker } from './counters.ts'
 import { type Methods, Peer } from './peer.ts'
 import {
@@ -38,9 +42,11 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   const { config } = start
   const current: ConfigRef = { config, active: activeSuppliers(config.suppliers, start.invalidOpd) }
   const { attributionWindow, decisionLog } = config.opd
-  const log = createLog(config.log.level, { worker: place.index })
+  const log = new ServiceLog(config.log.level, { worker: place.index })
+  const watch = new LoopWatch(log)
   const registry = new Registry()
-  const tracing = createTracing(log)
+  const tracing = new Tracing(config.location, place.index, log)
+  tracing.configure(config.tracing)
   collectDefaultMetrics({ register: registry })
 
   /** Decisions, or lines of the decision log, that the first process did not take in time. */
@@ -65,7 +71,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
 
   let { versions, clockAhead } = start.progress
   const now = () => Date.now() + clockAhead
-  const modelManager = createModelManager({
+  const modelManager = new ModelManager({
     dir: null,
     attributionWindow,
     now,
@@ -84,9 +90,9 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
     keysOf: ({ opd }) => opd.keys!,
     engine: {
       learners: {
-        of: modelManager.of,
+        of: (mode) => modelManager.of(mode),
         version: (mode) => versions[mode],
-        epoch: modelManager.epoch,
+        epoch: (mode) => modelManager.epoch(mode),
       },
       bidLog: bids,
       observer: decided,
@@ -99,6 +105,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
       sharesPort: true,
       tracer: tracing,
       checksHealth: false,
+      onTick: (late) => watch.tick(late),
       tickets: new TicketKeys(start.ticketSecret, Date.now()),
     },
   })
@@ -117,8 +124,9 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
     const taken = rows
     rows = []
     if (taken.length > 0) peer.notify('rows', taken)
-    const counts = { ...takeCounts(), dropped }
+    const counts = { ...takeCounts(), dropped, spans: { ...tracing.counts } }
     dropped = 0
+    for (const result of spanResults) tracing.counts[result] = 0
     peer.notify('figures', { counts, load: proxy.load() } satisfies Figures)
   }
   const timers = [setInterval(flush, flushEvery), setInterval(report, reportEvery)]
@@ -132,6 +140,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   follow(start.progress)
   while (!modelSync.joined) await pause(20)
   await proxy.listen(port)
+  watch.start()
 
   return {
     flush,
@@ -152,18 +161,27 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
       const known = new Map(current.config.suppliers.map((supplier) => [supplier.id, supplier]))
       const suppliers = ids.map((id) => changedSuppliers.get(id) ?? known.get(id)!)
       changedSuppliers.clear()
+      tracing.configure(next.tracing)
       await bidPath.configure({ ...next, suppliers }, createSlices(), invalidOpd)
     },
+    logLevel(level: LogLevel) {
+      log.level = level
+    },
+    lateTurns: () => watch.lateTurns(),
+    refused: proxy.refused,
+    write: (request: WatchRequest) => watch.write(request),
     drain: () => proxy.drain(),
     destroy: () => proxy.destroy(),
     /** Resolves when all requests in flight have their responses, and the first process has everything. */
     async close() {
       await proxy.close()
+      await tracing.close()
       await modelSync.close()
       await modelManager.close()
       for (const timer of timers) clearInterval(timer)
       report()
-      await tracing?.flush()
+      // The first process kills this one then.
+      log.flush()
     },
   }
 }

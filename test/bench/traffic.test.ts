@@ -62,9 +62,9 @@ t.test('no id is sent twice', async (t) => {
   t.not(one.id, other.id)
   t.not(one.source.tid, other.source.tid)
   const ids = [1, 2].flatMap(() =>
-    JSON.parse(textOf(responses['bids-50']!())).seatbid[0].bid.map(({ id }: { id: string }) => id),
+    JSON.parse(textOf(responses['bids-100']!())).seatbid[0].bid.map(({ id }: { id: string }) => id),
   )
-  t.equal(new Set(ids).size, 100)
+  t.equal(new Set(ids).size, 200)
   const gzipped = responses['gzip']!()
   const body = gunzipSync(gzipped.subarray(gzipped.indexOf('\r\n\r\n') + 4))
   t.equal(JSON.parse(String(body)).seatbid[0].bid.length, 1)

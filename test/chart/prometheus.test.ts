@@ -18,7 +18,7 @@ const skip =
   redisAbsent ||
   (spawnSync('prometheus', ['--version']).status === 0 ? false : 'prometheus not found')
 
-/** A node on Redis with an agent, whose supplier sends a response that cannot be read: the demo has none of them. */
+/** A node on Redis with a worker and an agent, whose supplier sends a response that cannot be read: the demo has none of them. */
 async function nodeOnRedis(t: Test) {
   const redis = await startRedis()
   const supplier = await httpSupplier((_request, response) => {
@@ -29,6 +29,7 @@ async function nodeOnRedis(t: Test) {
     suppliers: ['id: plain, opd: {enabled: true, holdout: 0}'],
     endpoint: supplier.url,
     auth: 'none',
+    workers: 2,
     more: `store: {redis: "${redis.url}"}\nagent: {listen: "127.0.0.1:0", timeout: 60s}\nopd: {keys: [{id: 1, secret: ${Buffer.alloc(32, 1).toString('base64url')}}]}`,
   })
   t.teardown(async () => {
@@ -65,7 +66,9 @@ t.test('every panel has data from a demo', { skip }, async (t) => {
   const { port, callAgent } = await nodeOnRedis(t)
   const targets = [bidweir.adminPort, port].map((each) => `127.0.0.1:${each}`)
   const config = {
-    global: { scrape_interval: '1s', scrape_timeout: '1s' },
+    global: { scrape_interval: '1s', scrape_timeout: '1s', evaluation_interval: '1s' },
+    // the recording rules of the overview
+    rule_files: [join(chart, 'files/alerts.yaml')],
     scrape_configs: [{ job_name: 'bidweir', static_configs: [{ targets, labels }] }],
   }
   writeFileSync(join(folder, 'prometheus.yaml'), stringify(config))

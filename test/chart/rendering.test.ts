@@ -59,7 +59,6 @@ t.test('a change that needs a restart restarts the pods, and no other', needsHel
     store: 'store.retentionDays=30',
     'opd.attributionWindow': 'config.opd.attributionWindow=1h',
     'opd.decisionLog': 'config.opd.decisionLog.path=/data/log',
-    log: 'config.log.level=debug',
     agent: 'config.agent.timeout=5ms',
     models: 'config.models.from=/models/model',
   }
@@ -69,12 +68,30 @@ t.test('a change that needs a restart restarts the pods, and no other', needsHel
     if (changes[key] === undefined) t.fail(`no change of ${key} is known here`)
     else t.not(checksum(changes[key]), before, key)
   }
+  t.equal(checksum('config.log.level=debug'), before, 'the level of the log is reloaded')
   t.equal(
     checksum('config.proxy.tls.cert=c,config.proxy.tls.key=k'),
     checksum('config.proxy.tls.cert=d,config.proxy.tls.key=l'),
     'a certificate is reloaded',
   )
   t.not(checksum(pg), checksum(pg.replace('u@', 'u:new@')), 'a password of the database')
+})
+
+interface Variable {
+  name: string
+  value?: string
+}
+
+t.test('with tracing, spans name namespace, pod and node', needsHelm, async (t) => {
+  const envOf = (...sets: string[]) => {
+    const [container] = podOf(...sets).spec.containers as object[] as { env?: Variable[] }[]
+    return container?.env?.find(({ name }) => name === 'OTEL_RESOURCE_ATTRIBUTES')?.value
+  }
+  t.equal(envOf(), undefined)
+  t.equal(
+    envOf('config.tracing.endpoint=http://collector:4318'),
+    'k8s.namespace.name=$(BIDWEIR_NAMESPACE),k8s.pod.name=$(BIDWEIR_POD),k8s.node.name=$(BIDWEIR_NODE)',
+  )
 })
 
 t.test('a rolling update fits a node of two cores', needsHelm, async (t) => {
@@ -174,6 +191,51 @@ t.test('a policy lets in who is named, the hooks, and nobody else', needsHelm, a
   t.match(peers(named('metricsFrom'))['admin'], [other, { podSelector: {} }, hook])
 })
 
+t.test('a port of the machine is taken by one pod after the other', needsHelm, async (t) => {
+  const { spec } = kindOf<Workload & { strategy: { rollingUpdate: object } }>(
+    'Deployment',
+    ...[supplier, 'hostPort=8080'],
+  )[0]!
+  t.match(spec.template.spec.containers[0], { ports: [{ name: 'proxy', hostPort: 8080 }] })
+  t.same(spec.strategy.rollingUpdate, { maxUnavailable: 1, maxSurge: 0 })
+})
+
+t.test('a PodMonitor takes the place of the ServiceMonitor', needsHelm, async (t) => {
+  const set = 'metrics.podMonitor.enabled=true,metrics.serviceMonitor.interval=7s'
+  const [monitor] = kindOf<{ podMetricsEndpoints: object[]; selector: { matchLabels: object } }>(
+    'PodMonitor',
+    set,
+  )
+  t.match(monitor!.spec.podMetricsEndpoints, [
+    {
+      ...{ port: 'admin', path: '/metrics', interval: '7s' },
+      relabelings: [{ targetLabel: 'service', replacement: 'test-bidweir-admin' }],
+    },
+  ])
+  t.notOk('app.kubernetes.io/component' in monitor!.spec.selector.matchLabels, 'that of Services')
+  t.same(kindOf('ServiceMonitor', set), [])
+  const both = helm(
+    'template',
+    'test',
+    chart,
+    '--set',
+    `${set},metrics.serviceMonitor.enabled=true`,
+  )
+  t.match(both.error, /metrics\.podMonitor\.enabled: excludes/)
+})
+
+t.test(
+  'the preflight runs before rollbacks, and a wrong configuration once',
+  needsHelm,
+  async (t) => {
+    const [job] = kindOf<{ podFailurePolicy: { rules: object[] } }>('Job')
+    t.match(job!.metadata.annotations, { 'helm.sh/hook': 'pre-install,pre-upgrade,pre-rollback' })
+    t.match(job!.spec.podFailurePolicy.rules, [
+      { action: 'FailJob', onExitCodes: { values: [78] } },
+    ])
+  },
+)
+
 t.test('without the API of an object the refusal says so', needsHelm, async (t) => {
   const { error } = helm('template', 'test', chart, '--set', 'metrics.serviceMonitor.enabled=true')
   t.match(error, /metrics\.serviceMonitor\.enabled: the cluster does not serve monitoring/)
@@ -229,7 +291,8 @@ t.test('the hook is one container, whose log helm prints if it fails', needsHelm
     return spec.template.spec.containers[0]!.command.at(-1)
   })
   const file = '--config /etc/bidweir/bidweir.yaml'
-  t.same(scripts, [`bidweir check ${file}`, `bidweir check ${file} && bidweir migrate ${file}`])
+  const check = `bidweir check ${file} || exit 78`
+  t.same(scripts, [check, `${check}; bidweir migrate ${file}`])
 })
 
 t.test('Redis may be a server, Sentinels or a Cluster', needsHelm, async (t) => {

@@ -2,6 +2,7 @@ import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import {
   chmodSync,
+  chownSync,
   copyFileSync,
   cpSync,
   existsSync,
@@ -199,11 +200,59 @@ t.test('the stages build in a clean folder, and what they make serves', needsRoo
     t.notOk([...listed].some((name) => name.startsWith('typescript@')))
   })
 
+  t.test('scanners find its system packages, and the SBOM has them and Node.js', async (t) => {
+    const folder = join(image.root, 'var/lib/dpkg/status.d')
+    const packages = readdirSync(folder)
+    for (const name of ['libc6', 'dash', 'tar', 'coreutils']) {
+      t.ok(packages.includes(name), name)
+      const status = readFileSync(join(folder, name), 'utf8').split('\n')
+      t.same(status.slice(0, 1), [`Package: ${name}`])
+      t.ok(status.includes('Status: install ok installed'), name)
+      t.ok(all.includes(`/usr/share/doc/${name}/copyright`), 'its licence')
+    }
+    const sbom = JSON.parse(readFileSync(join(image.root, 'app/sbom.cdx.json'), 'utf8'))
+    const { components } = sbom as { components: { purl: string }[] }
+    const purls = components.map(({ purl }) => purl)
+    t.ok(purls.includes(`pkg:generic/node@${process.versions.node}`))
+    t.ok(
+      purls.some((purl) => /^pkg:deb\/debian\/libc6@\S+\?arch=\w+&distro=debian-\d+$/.test(purl)),
+    )
+    t.notOk('serialNumber' in sbom, 'each build has the same')
+    t.notOk('timestamp' in sbom.metadata)
+  })
+
   t.test('it has a compile cache that its user may read', async (t) => {
     const cache = all.filter((name) => name.startsWith('/app/dist/.cache/'))
     t.ok(cache.length > 100, `${cache.length} files`)
     t.ok(cache.every((name) => (statSync(join(image.root, name)).mode & 0o004) !== 0))
     t.match(cache[0], /-65532\//, 'Node.js reads the caches of its own user only')
+  })
+
+  t.test('another user reads the compile cache as well', async (t) => {
+    const cache = join(image.root, 'app/dist/.cache')
+    const [name = ''] = readdirSync(cache)
+    const mine = join(dir, 'mine')
+    const script = join(root, 'image/compile-cache.mjs')
+    const flags = ['--max-old-space-size-percentage=25', '--enable-source-maps']
+    const made = spawnSync(process.execPath, [...flags, script, join(image.root, 'app/dist'), mine])
+    t.equal(made.status, 0, made.stderr.toString())
+    rmSync(join(cache, name), { recursive: true })
+    const [own = ''] = readdirSync(mine)
+    cpSync(join(mine, own), join(cache, own.replace(/\d+$/, '65532')), { recursive: true })
+    // As the Dockerfile does.
+    t.equal(spawnSync('chmod', ['-R', 'a+rX', cache]).status, 0)
+    const folder = join(dir, 'temporary')
+    mkdirSync(folder)
+    chownSync(folder, 12345, 12345)
+    const [command, args, options] = bidweir(image, 'key', 'new')
+    const { env } = options as { env: object }
+    const { stderr } = spawnSync(command, args, {
+      ...options,
+      ...{ uid: 12345, gid: 12345 },
+      env: { ...env, TMPDIR: folder, NODE_DEBUG_NATIVE: 'COMPILE_CACHE' },
+    })
+    t.match(stderr.toString(), /service\/cli\/index\.js.*(accepted|success)/)
+    t.same(readdirSync(folder), [], 'nothing is left')
   })
 
   t.test('neither compiler nor tests are in it', async (t) => {

@@ -95,7 +95,8 @@ function copyPackages(checkout: string, folder: string): void {
 }
 
 /** Absolute paths of the image that RUN lines name. */
-const known = /(^|[\s'"=])\/(app|data|empty|rootfs|etc\/bidweir|usr\/local\/bin)(?=[\s/'";]|$)/g
+const known =
+  /(^|[\s'"=])\/(app|data|empty|image|rootfs|etc\/bidweir|usr\/local\/bin)(?=[\s/'";]|$)/g
 
 /** The launcher names the folder that is `/` in its stage. */
 function moved(file: string, from: string, to: string): void {

@@ -13,7 +13,7 @@ t.test('the figures of 20,000 suppliers', async (t) => {
     stats.supplierStats(`s${n}`).modes.revenue.countPriced('treated', 1 + (n % 7), 1)
   const figures = createNodeFigures({
     ...{ proxy, stats, location: 'here', now: Date.now, others: () => [], problems: () => [] },
-    ...{ node: 'n', attributionWindow: () => 1000 },
+    ...{ node: 'n', attributionWindow: () => 1000, takesBids: () => true },
     counters: new ImpressionCounters(() => ({ publishers: 1, domains: 1 })),
   })
   t.teardown(figures.close)

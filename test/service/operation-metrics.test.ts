@@ -8,6 +8,8 @@ import { serveNode } from '../support/served-node.ts'
 import { echoSupplier, sumOf } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
 
+const spans = { exported: 0, refused: 0, dropped: 0, limited: 0 }
+
 const key = Buffer.alloc(32, 9).toString('base64url')
 
 t.test('a node on PostgreSQL exports its limits', { skip: postgresAbsent }, async (t) => {
@@ -52,6 +54,7 @@ t.test(
     bindOperationMetrics(registry, {
       opdLimits: () => [],
       listenerTls: () => tls,
+      spans,
       stateDir: t.testdir({}),
       connections: async () => null,
       log,
@@ -80,6 +83,7 @@ t.test('figures that cannot be read are absent, and the first failure is logged'
   bindOperationMetrics(registry, {
     opdLimits: () => [],
     listenerTls: () => undefined,
+    spans,
     stateDir: `${t.testdir({})}/absent`,
     connections: async () => {
       throw new Error('away')

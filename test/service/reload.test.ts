@@ -247,7 +247,8 @@ t.test('an edit and a signal together are one reload, however long it takes', as
   const service = await startService({
     loaded: { ...loaded, config: loaded.config! },
     load: again,
-    log: { info() {}, warn() {}, error() {} },
+    log: { level: 'info', info() {}, warn() {}, error() {} },
+    watch: null,
   })
   t.teardown(() => service.stop(0))
   const ids = () => service.config().suppliers.map(({ id }) => id)

@@ -1,6 +1,7 @@
 /** A node without a network: its models come from a signed file, and its decisions go home in the decision log. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import { gzipSync } from 'node:zlib'
 import t, { type Test } from 'tap'
 import { AgentClient, callOf } from '../support/agent.ts'
@@ -226,6 +227,21 @@ t.test(
     await until(async () => (await applied(home)) === 1)
   },
 )
+
+t.test('a notice without a time counts on the day of its bid', async (t) => {
+  const lines = readFileSync(log, 'utf8').trim().split('\n')
+  const bid = JSON.parse(lines.find((line) => JSON.parse(line).bid === 'after')!)
+  const older = join(newFolder(), 'older.ndjson')
+  const time = bid.time - 4 * 60_000
+  writeFileSync(older, `${JSON.stringify({ ...bid, time })}\n`)
+  const file = join(newFolder(), 'wins.ndjson')
+  writeFileSync(file, `{"bid_id":"after","price":${bid.out}}`)
+  t.equal((await importing(file, '--log', older)).said, '1 attributed\n')
+  const database = new DatabaseSync(join(folders.home, 'data/bidweir.db'), { readOnly: true })
+  t.teardown(() => database.close())
+  const row = database.prepare("select at from ledger where bid_id = 'after'").get()
+  t.equal(row?.['at'], time)
+})
 
 t.test('a bid of a running node is found by its bid log, without a decision log', async (t) => {
   const home = await startHome()

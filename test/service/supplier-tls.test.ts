@@ -122,7 +122,11 @@ t.test('faults of certificates name their place, and repeat no key', { skip }, (
 t.test('a supplier of the API names its key, and may have certificates in place', { skip }, (t) => {
   const { cert, key } = clients.issue('api.example')
   writeFileSync(join(configs, 'api.key'), key)
-  const rules = referenceRules(configs, () => [])
+  const rules = referenceRules(
+    configs,
+    () => [],
+    () => false,
+  )
   const faults = (tls: object) => blockFaults({ id: 'acme', endpoints: ['https://x/'], tls }, rules)
   t.same(faults({ ca: partner.cert, cert, key: { file: 'api.key' } }), [])
   t.match(faults({ cert, key }), [{ pointer: '/tls/key', detail: /a reference to the secret/ }])

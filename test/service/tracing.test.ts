@@ -1,131 +1,232 @@
-/** Spans of bids and notices, by a real OpenTelemetry SDK; without one nothing of it is loaded. */
-import { existsSync, readFileSync } from 'node:fs'
+/** Spans of bids and notices: what is traced, what the supplier is sent, and what becomes of spans that are not taken. */
+import { writeFileSync } from 'node:fs'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import t, { type Test } from 'tap'
-import { createTracing } from '../../service/tracing.ts'
-import type { ExportedSpan } from '../support/opentelemetry.ts'
+import { SpanExporter } from '../../service/tracing/exporter.ts'
+import type { Span } from '../../service/tracing/otlp.ts'
+import { otlpReceiver } from '../support/otlp.ts'
 import { newFolder } from '../support/process.ts'
-import { echoSupplier, startNode } from '../support/service-node.ts'
+import { serveNode } from '../support/served-node.ts'
+import { echoSupplier, yamlOf } from '../support/service-node.ts'
 import { until } from '../support/until.ts'
+import { startWorkers } from '../support/workers.ts'
 
-const preload = fileURLToPath(new URL('../support/opentelemetry.ts', import.meta.url))
 const traceOf = (digit: string) => digit.repeat(32)
 const caller = 'c'.repeat(16)
-const traceparent = (trace: string, flags = '01') => ({
-  traceparent: `00-${trace}-${caller}-${flags}`,
+const traceparent = (digit: string, flags = '01') => ({
+  traceparent: `00-${traceOf(digit)}-${caller}-${flags}`,
 })
 
-async function tracedNode(t: Test) {
+const receiver = await otlpReceiver()
+t.teardown(() => receiver.close())
+const tracing = (ratio: number, endpoint = receiver.url) =>
+  `tracing: {endpoint: "${endpoint}/", ratio: ${ratio}, headers: {x-tenant: t1}}`
+
+async function tracedNode(t: Test, ratio: number) {
   const supplier = await echoSupplier()
-  const folder = newFolder()
-  const file = join(folder, 'spans.ndjson')
-  process.env['SPANS'] = file
-  const node = await startNode({
+  const node = await serveNode({
     endpoint: supplier.url,
     suppliers: ['id: acme, opd: {enabled: true}'],
     auth: 'none',
-    folder,
-    preload,
+    more: tracing(ratio),
   })
-  delete process.env['SPANS']
   t.teardown(async () => {
     await node.stop()
     await supplier.close()
   })
-  const spans = (): ExportedSpan[] =>
-    existsSync(file)
-      ? readFileSync(file, 'utf8')
-          .split('\n')
-          .filter((line) => line !== '')
-          .map((line) => JSON.parse(line))
-      : []
-  return { node, supplier, spans }
+  /** Of the request that the supplier got last. */
+  const sent = (name: string) => {
+    const { headers } = supplier.requests.at(-1)!
+    return headers.flatMap((each, at) =>
+      at % 2 === 0 && each.toLowerCase() === name ? [headers[at + 1]!] : [],
+    )
+  }
+  return { node, supplier, sent }
 }
 
-t.test('with an SDK', async (t) => {
-  const { node, supplier, spans } = await tracedNode(t)
-
-  t.test('a bid and its notice are spans of their callers’ traces', async (t) => {
-    const of = (trace: string) => spans().filter((span) => span.trace === traceOf(trace))
-    const before = Date.now() / 1000
-    const id = `auction ${'é'.repeat(100)}`
-    const won = await node.bid({ id: 'b1', auction: id, headers: traceparent(traceOf('a')) })
-    await until(() => of('a').length === 2)
-    const bid = of('a').find(({ kind }) => kind === 1)!
-    const upstream = of('a').find(({ kind }) => kind === 2)!
-    t.match(bid, { name: 'POST /bid/{ssp}', parent: caller, status: 0 })
-    t.same(bid.attributes, {
-      'http.request.method': 'POST',
-      'http.route': '/bid/{ssp}',
-      'http.response.status_code': 200,
-      'bidweir.ssp': 'acme',
-      'bidweir.outcome': 'answer',
-      'bidweir.request_id': id.slice(0, 64),
-    })
-    t.match(upstream, { parent: bid.id, attributes: { 'url.full': supplier.url } })
-    t.ok(before <= bid.start && bid.start <= upstream.start, 'in order')
-    t.ok(upstream.start <= upstream.end && upstream.end <= bid.end, 'in order')
-    const sent = supplier.requests.at(-1)!.headers
-    const at = sent.findIndex((name) => name.toLowerCase() === 'traceparent')
-    t.equal(sent[at + 1], traceparent(traceOf('a')).traceparent, 'the supplier gets it unchanged')
-
-    const notice = { bid_id: 'b1', price: '0.5', svc_opd: won.svcOpd }
-    await node.notify(notice, traceparent(traceOf('b')))
-    await node.notify({ bid_id: 'b2', price: 'x' }, traceparent(traceOf('d')))
-    await until(() => of('b').length === 1 && of('d').length === 1)
-    t.match(of('b')[0], { name: 'GET /opd/imp', kind: 1, parent: caller })
-    t.ok(of('b')[0]!.start < of('b')[0]!.end)
-    t.same(of('b')[0]!.attributes, {
-      'http.request.method': 'GET',
-      'http.route': '/opd/imp',
-      'http.response.status_code': 200,
-      'bidweir.notice.status': 'attributed',
-      'bidweir.notice.attribution': 'context',
-      'bidweir.bid_id': 'b1',
-    })
-    t.match(of('d')[0]!.attributes, { 'http.response.status_code': 400 })
-    t.notMatch(JSON.stringify(spans()), won.svcOpd, 'no context in a span')
+t.test('a bid and its notice are spans of their callers’ traces', async (t) => {
+  const { node, supplier, sent } = await tracedNode(t, 0)
+  const before = Date.now() - 1
+  const id = `auction ${'é'.repeat(100)}`
+  const won = await node.bid({
+    ...{ id: 'b1', auction: id },
+    headers: { ...traceparent('a'), tracestate: 'x=1' },
   })
+  await until(() => receiver.of(traceOf('a')).length === 2)
+  const bid = receiver.of(traceOf('a')).find(({ kind }) => kind === 2)!
+  const upstream = receiver.of(traceOf('a')).find(({ kind }) => kind === 3)!
+  t.match(bid, { name: 'POST /bid/{ssp}', parent: caller, status: 0 })
+  t.same(bid.attributes, {
+    'http.request.method': 'POST',
+    'http.route': '/bid/{ssp}',
+    'http.response.status_code': 200,
+    'bidweir.ssp': 'acme',
+    'bidweir.outcome': 'answer',
+    'bidweir.request_id': id.slice(0, 64),
+  })
+  t.match(upstream, { name: 'POST', parent: bid.id, attributes: { 'url.full': supplier.url } })
+  t.ok(before <= bid.start && bid.start <= upstream.start, 'in order')
+  t.ok(upstream.start <= upstream.end && upstream.end <= bid.end, 'in order')
+  t.same(sent('traceparent'), [`00-${traceOf('a')}-${upstream.id}-01`], 'ours is the parent')
+  t.same(sent('tracestate'), ['x=1'])
+  t.match(bid.resource, {
+    'service.name': 'bidweir',
+    'service.version': /^\d/,
+    'host.name': hostname(),
+    'process.pid': process.pid,
+    'bidweir.location': 'local',
+  })
+  t.match(receiver.requests.at(-1), { url: '/v1/traces', headers: { 'x-tenant': 't1' } })
 
-  t.test(
-    'a caller that does not sample is not sampled; without a caller’s trace one begins',
-    async (t) => {
-      const before = spans().length
-      await node.bid({ id: 'b1', headers: traceparent(traceOf('e'), '00') })
-      await node.notify({ bid_id: 'b1', price: '1' }, traceparent(traceOf('e'), '00'))
-      await node.bid({ id: 'b2' })
-      await until(() => spans().length === before + 2)
-      t.notOk(spans().some(({ trace }) => trace === traceOf('e')))
-      t.equal(
-        spans()
-          .slice(before)
-          .find(({ kind }) => kind === 1)!.parent,
-        null,
-      )
-    },
-  )
+  await node.notify({ bid_id: 'b1', price: '0.5', svc_opd: won.svcOpd }, traceparent('b'))
+  await node.notify({ bid_id: 'b2', price: 'x' }, traceparent('d'))
+  const notices = () => [...receiver.of(traceOf('b')), ...receiver.of(traceOf('d'))]
+  await until(() => notices().length === 2)
+  const [taken, refused] = notices()
+  t.match(taken, { name: 'GET /opd/imp', kind: 2, parent: caller })
+  t.ok(taken!.start < taken!.end)
+  t.same(taken!.attributes, {
+    'http.request.method': 'GET',
+    'http.route': '/opd/imp',
+    'http.response.status_code': 200,
+    'bidweir.notice.status': 'attributed',
+    'bidweir.notice.attribution': 'context',
+    'bidweir.bid_id': 'b1',
+  })
+  t.match(refused!.attributes, { 'http.response.status_code': 400 })
+  t.notMatch(JSON.stringify(receiver.spans), won.svcOpd, 'no context in a span')
+})
 
-  t.test('a failure has its request id in the span and in the log', async (t) => {
-    const before = spans().length
+t.test('what is not sampled is sent on unchanged', async (t) => {
+  const { node, sent } = await tracedNode(t, 0)
+  await node.bid({ id: 'b1', headers: traceparent('e', '00') })
+  t.same(sent('traceparent'), [traceparent('e', '00').traceparent])
+  const invalid = `00-${'0'.repeat(32)}-${caller}-01`
+  await node.bid({ id: 'b2', headers: { traceparent: invalid } })
+  t.same(sent('traceparent'), [invalid])
+  await node.bid({ id: 'b3' })
+  t.same(sent('traceparent'), [])
+  // A span that comes later says that the others would be here.
+  await node.bid({ id: 'b4', headers: traceparent('f') })
+  await until(() => receiver.of(traceOf('f')).length === 2)
+  t.same(receiver.of(traceOf('e')), [])
+  t.notOk(receiver.spans.some(({ parent }) => parent === ''))
+})
+
+t.test(
+  'with a ratio of 1 each request without a trace begins one; failures are errors',
+  async (t) => {
+    const { node, supplier, sent } = await tracedNode(t, 1)
+    const roots = () => receiver.spans.filter(({ parent }) => parent === '')
+    await node.bid({ id: 'b1', headers: { traceparent: 'malformed', tracestate: 'x=1' } })
+    await until(() => roots().length === 1)
+    const [root] = roots()
+    await until(() => receiver.of(root!.trace).length === 2)
+    const upstream = receiver.of(root!.trace).find(({ kind }) => kind === 3)!
+    t.same(sent('traceparent'), [`00-${root!.trace}-${upstream.id}-01`])
+    t.same(sent('tracestate'), [], 'that of the caller belongs to its trace')
     await supplier.close()
-    await t.rejects(node.bid({ id: 'b1', auction: 'auction-7' }), /204/)
-    await until(() => spans().length === before + 2)
-    const bid = spans()
-      .slice(before)
-      .find(({ kind }) => kind === 1)!
-    t.match(bid, { status: 2, attributes: { 'bidweir.outcome': 'upstream_error' } })
-    t.equal(bid.attributes['bidweir.request_id'], 'auction-7')
-    await until(() => /an endpoint is failing/.test(node.bidweir.stderr()))
-    const line = node.bidweir
-      .stderr()
-      .split('\n')
-      .find((each) => each.includes('is failing'))!
-    t.match(JSON.parse(line), { ssp: 'acme', request: 'auction-7', reason: 'refused' })
+    await t.rejects(node.bid({ id: 'b2', auction: 'auction-7' }), /204/)
+    const failed = () =>
+      roots().find(({ attributes }) => attributes['bidweir.request_id'] === 'auction-7')
+    await until(() => failed() !== undefined)
+    t.match(failed(), { status: 2, attributes: { 'bidweir.outcome': 'upstream_error' } })
+  },
+)
+
+t.test('callers that trace everything are followed up to a limit, which is counted', async (t) => {
+  const { node } = await tracedNode(t, 0)
+  const limited = async () => (await node.metrics()).get('bidweir_spans_total{result="limited"}')!
+  await until(async () => {
+    await Promise.all(
+      Array.from({ length: 150 }, (_, n) =>
+        node.notify({ bid_id: `n${n}`, price: 'x' }, traceparent('9')),
+      ),
+    )
+    return (await limited()) > 0
   })
+  t.ok((await limited()) > 0)
 })
 
-t.test('without an SDK there is no tracer', (t) => {
-  t.equal(createTracing({ info() {}, warn() {}, error() {} }), null)
-  t.end()
+t.test('worker processes export too', async (t) => {
+  const supplier = await echoSupplier()
+  const node = await startWorkers({ endpoint: supplier.url, more: tracing(1) })
+  t.teardown(async () => {
+    await node.stop()
+    await supplier.close()
+  })
+  const pids = () => new Set(receiver.spans.map(({ resource }) => resource['process.pid']))
+  const [worker] = node.workers()
+  await until(async () => {
+    await node.bid({ id: 'b1' })
+    return pids().has(worker!) && pids().has(node.bidweir.child.pid!)
+  })
+  const all = receiver.spans.filter(({ resource }) => resource['process.pid'] !== process.pid)
+  await until(async () => {
+    const exported = (await node.metrics()).get('bidweir_spans_total{result="exported"}')!
+    return exported >= all.length
+  })
+  t.not(worker, node.bidweir.child.pid)
 })
+
+t.test('a reload switches tracing on and off', async (t) => {
+  const supplier = await echoSupplier()
+  const folder = newFolder()
+  const options = { endpoint: supplier.url, suppliers: ['id: acme'], folder }
+  const node = await serveNode(options)
+  t.teardown(async () => {
+    await node.stop()
+    await supplier.close()
+  })
+  const sent = async () => {
+    await node.bid({ id: 'b1' })
+    return supplier.requests.at(-1)!.headers.includes('traceparent')
+  }
+  t.notOk(await sent())
+  const file = join(folder, 'bidweir.yaml')
+  writeFileSync(file, yamlOf({ ...options, more: tracing(1) }))
+  await until(sent)
+  writeFileSync(file, yamlOf(options))
+  await until(async () => !(await sent()))
+  t.equal((await node.metrics()).get('bidweir_restart_needed'), 0)
+})
+
+const span: Span = {
+  ...{ traceId: traceOf('1'), spanId: caller, parentId: null, name: 'POST', kind: 'client' },
+  ...{ start: 1, end: 2, attributes: {}, error: null },
+}
+const newCounts = () => ({ exported: 0, refused: 0, dropped: 0, limited: 0 })
+
+t.test(
+  'a collector that is away is tried again with the same spans; the queue is bounded',
+  async (t) => {
+    const warnings: string[] = []
+    const log = {
+      info() {},
+      error() {},
+      warn: (_: object, text: string) => void warnings.push(text),
+    }
+    const away = await otlpReceiver()
+    t.teardown(() => away.close())
+    away.statuses.push(503, 429)
+    const counts = newCounts()
+    const config = { endpoint: away.url, ratio: 1, headers: {} }
+    const exporter = new SpanExporter(config, {}, counts, log)
+    for (let n = 0; n < 5000; n++) exporter.add(span)
+    t.equal(counts.dropped, 904)
+    await until(() => counts.exported === 4096)
+    t.equal(away.spans.length, 4096, 'each once')
+    t.same(
+      away.requests.slice(0, 3).map(({ status }) => status),
+      [503, 429, 200],
+    )
+    t.same(warnings, ['spans could not be exported'])
+    away.statuses.push(400)
+    exporter.add(span)
+    await until(() => counts.refused === 1)
+    exporter.add(span)
+    await exporter.close()
+    t.equal(counts.exported, 4097, 'the last ones are sent at the end')
+  },
+)

@@ -21,7 +21,7 @@ proxy: {listen: "127.0.0.1:0"}
 admin: {listen: "127.0.0.1:0", impressions: {auth: context}}
 store: {database: "sqlite:${folder}/b.db"}
 drain: {grace: 0ms, timeout: 10s}
-opd: {attributionWindow: 5s}
+opd: {attributionWindow: 5s, decisionLog: {path: "${folder}/decisions.ndjson"}}
 suppliers:
   - {id: acme, name: Acme, account: acme-media, endpoints: ["${endpoint}"], timeout: 250ms,
      opd: {enabled: true, holdout: .5, minWinRate: .8, minSpend: .75, explore: .05}}

@@ -5,7 +5,7 @@ import { drained } from '../../opd/base/slices.ts'
 import type { Integration } from '../../opd/config.ts'
 import { createEngine } from '../../opd/engine/engine.ts'
 import type { DecisionSink, SharedBidLog } from '../../opd/ports.ts'
-import { createBidLog } from '../../opd/state/bid-log.ts'
+import { LocalBidLog } from '../../opd/state/bid-log.ts'
 import { fixedLearner } from './opd-doubles.ts'
 
 export const hour = 3_600_000
@@ -47,7 +47,7 @@ export function testEngine(options: TestEngineOptions) {
   const node = () =>
     createEngine(config, {
       learners: { of: () => learner, version: () => 7, epoch: () => 0 },
-      bidLog: createBidLog({ ttl: 48 * hour, now, maxEntries: 10_000 }),
+      bidLog: new LocalBidLog({ ttl: 48 * hour, now, maxEntries: 10_000 }),
       ...aloneDeps,
       shared: shared ?? null,
       sink: sink ?? null,

@@ -86,7 +86,10 @@ export async function startKafka(credentials: Credentials | null = null): Promis
       ...(credentials === null ? [] : secureListener(folder, credentials)),
     ].join('\n'),
   )
-  const id = randomBytes(16).toString('base64url')
+  const bytes = randomBytes(16)
+  // An id that begins with a hyphen would be read as an option.
+  bytes[0]! &= 0x7f
+  const id = bytes.toString('base64url')
   const users =
     credentials === null
       ? []

@@ -1,9 +1,9 @@
 /** Nodes with traffic that share a model, in simulated time. */
 import { type BidFacts, createLearner, refit } from '../../opd/learner.ts'
 import { encodeEnvelope } from '../../opd/state/envelope.ts'
-import { createModelManager, type ModelManager } from '../../opd/state/model-manager.ts'
+import { keepEvery, type ModelBus } from '../../opd/state/model-bus.ts'
+import { ModelManager } from '../../opd/state/model-manager.ts'
 import { ModelSync } from '../../opd/state/model-sync.ts'
-import { keepEvery, type ModelBus } from '../../opd/state/shared-model.ts'
 import { memoryBus } from './model-sync.ts'
 import { source } from './random.ts'
 
@@ -36,8 +36,8 @@ function counted(bus: ModelBus, reads: { deltas: number; bytes: number }): Model
       for (const { bytes } of fetched.deltas) reads.bytes += bytes.length
       return fetched
     },
-    async readModel(mode) {
-      const bytes = await bus.readModel(mode)
+    async readModel(...part) {
+      const bytes = await bus.readModel(...part)
       reads.bytes += bytes?.length ?? 0
       return bytes
     },
@@ -57,11 +57,11 @@ export function cluster(whole: number, others: number, bidsPerSecond: number) {
   const bus: ModelBus = memoryBus({ keepsLeases: true, now: () => now })
   const nodeOf = () => {
     const reads = { deltas: 0, bytes: 0 }
-    const modelManager = createModelManager({
+    const modelManager = new ModelManager({
       ...{ dir: null, attributionWindow: 1_800_000, now: () => now, log },
       ...{ advanceEvery: 1e9, snapshotEvery: 1e9, refitEvery: 1e9 },
     })
-    const options = { modelManager, bus: counted(bus, reads), log, now: () => now }
+    const options = { modelManager, bus: counted(bus, reads), log, now: () => now, timers: false }
     const modelSync = new ModelSync(options)
     return { modelManager, modelSync, learner: modelManager.of('revenue'), reads }
   }

@@ -1,10 +1,6 @@
 /** Model managers without timers, with bids that train them and their predictions. */
 import { type BidFacts, createLearner, type Policy } from '../../opd/learner.ts'
-import {
-  createModelManager,
-  type ModelManager,
-  type ModelManagerOptions,
-} from '../../opd/state/model-manager.ts'
+import { ModelManager, type ModelManagerOptions } from '../../opd/state/model-manager.ts'
 
 export const errors: string[] = []
 export const infos: string[] = []
@@ -25,7 +21,7 @@ export const hour = 3_600_000
 
 export function modelManagerIn(dir: string, more: Partial<ModelManagerOptions> = {}): ModelManager {
   const never = { advanceEvery: 1e8, snapshotEvery: 1e8 }
-  return createModelManager({
+  return new ModelManager({
     dir,
     attributionWindow: hour,
     now: () => 1e12,

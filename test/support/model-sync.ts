@@ -1,7 +1,12 @@
 /** Nodes whose model is a sum, and a bus in memory: what each has learned can be read, and how often. */
 import type { NodeLearner } from '../../opd/learner-types.ts'
-import { createModelManager, type ModelManager } from '../../opd/state/model-manager.ts'
-import { leaseLife, type ModelBus, type SharedModelHead } from '../../opd/state/shared-model.ts'
+import {
+  leaseLife,
+  type ModelBus,
+  type SharedModelHead,
+  type SharedPart,
+} from '../../opd/state/model-bus.ts'
+import { ModelManager } from '../../opd/state/model-manager.ts'
 
 export const log = { info() {}, warn() {}, error() {} }
 
@@ -89,7 +94,7 @@ class Sum implements NodeLearner {
 }
 
 export const modelManagerOf = (dir: string | null, now: () => number = () => 1e12) =>
-  createModelManager({
+  new ModelManager({
     dir,
     attributionWindow: 1000,
     now,
@@ -132,29 +137,38 @@ export function memoryBus(
   const leases = new Map<string, string>()
   const looks = new Map<string, number>()
   const looksWithout = 12
-  const models = new Map<string, { number: number; head: SharedModelHead; bytes: Uint8Array }>()
+  /** Models of which a part was written: the next one to look leads, as after the holder has ended. */
+  const free = new Set<string>()
+  const parts = new Map<string, { number: number; head: SharedModelHead; bytes: Uint8Array }>()
+  const seenPart = (mode: string, part: SharedPart, known: number) => {
+    const { number, head } = parts.get(`${mode} ${part}`) ?? { number: 0, head: null }
+    return { number, head: number === known ? null : head }
+  }
   return {
     async look(mode, node, candidate, known) {
       const others = leases.get(mode) === node ? 0 : (looks.get(mode) ?? 0) + 1
       looks.set(mode, others)
       const isExpired = now !== undefined && (heldUntil.get(mode) ?? 0) <= now()
       if (now === undefined ? others > looksWithout : isExpired) leases.delete(mode)
+      if (free.delete(mode)) leases.delete(mode)
       if (candidate && !leases.has(mode)) leases.set(mode, node)
       if (!candidate && leases.get(mode) === node) leases.delete(mode)
       if (now !== undefined && leases.get(mode) === node) heldUntil.set(mode, now() + leaseLife)
-      const { number, head } = models.get(mode) ?? { number: 0, head: null }
-      return { leads: leases.get(mode) === node, number, head: number === known ? null : head }
+      return {
+        leads: leases.get(mode) === node,
+        whole: seenPart(mode, 'whole', known.whole),
+        curve: seenPart(mode, 'curve', known.curve),
+      }
     },
-    async writeModel(mode, node, head, bytes) {
+    async writeModel(mode, part, node, head, bytes) {
       if (leases.get(mode) !== node) return 0
-      const number = (models.get(mode)?.number ?? 0) + 1
-      models.set(mode, { number, head, bytes })
-      // The next one to look leads, as after the holder has ended.
-      if (!keepsLeases) leases.delete(mode)
+      const number = seenPart(mode, part, 0).number + 1
+      parts.set(`${mode} ${part}`, { number, head, bytes })
+      if (!keepsLeases) free.add(mode)
       return number
     },
-    async readModel(mode) {
-      return models.get(mode)?.bytes ?? null
+    async readModel(mode, part) {
+      return parts.get(`${mode} ${part}`)?.bytes ?? null
     },
     async publish(mode, delta) {
       stream(mode).push(Buffer.from(delta))

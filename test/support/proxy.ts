@@ -33,7 +33,7 @@ export function idleEngine({ rewrite = unchanged, ...over }: IdleEngine = {}): E
       provisional: false,
       late: false,
     }),
-    hasLogged: () => false,
+    loggedSuppliers: () => [],
     explain: () => ({ context: 'invalid', record: null, late: false }),
     rate: () => null,
     recordWin() {},

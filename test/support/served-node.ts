@@ -43,8 +43,8 @@ export async function serveBidweir(
   const write = (fields: object, msg: string) => {
     logged += `${JSON.stringify({ ...fields, msg })}\n`
   }
-  const log = { info: write, warn: write, error: write }
-  const service = await startService({ loaded: { ...loaded, config }, load, log })
+  const log = { level: config.log.level, info: write, warn: write, error: write }
+  const service = await startService({ loaded: { ...loaded, config }, load, log, watch: null })
   const exited = Promise.withResolvers<number>()
   let stopped: Promise<void> | null = null
   return {

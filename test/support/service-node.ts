@@ -27,6 +27,8 @@ export interface NodeOptions {
   auth?: 'bearer' | 'context' | 'none'
   /** More top-level lines. */
   more?: string
+  /** More of `admin`. */
+  admin?: string
   folder?: string
   /** `proxy.workers` and `proxy.listen`. */
   workers?: number
@@ -73,11 +75,12 @@ export const yamlOf = ({
   endpoint,
   auth = 'context',
   more = '',
+  admin = '',
   workers = 1,
   listen = '127.0.0.1:0',
 }: NodeOptions) => `
 proxy: {listen: "${listen}"${workers === 1 ? '' : `, workers: ${workers}`}}
-admin: {listen: "127.0.0.1:0", impressions: {auth: ${auth}}}
+admin: {listen: "127.0.0.1:0", impressions: {auth: ${auth}}${admin && `, ${admin}`}}
 drain: {grace: 0ms, timeout: 10s}
 log: {level: warn}
 ${more}

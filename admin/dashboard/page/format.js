@@ -8,7 +8,19 @@ const stored = localStorage.getItem('bidweir-zone')
 export const localZone = Intl.DateTimeFormat().resolvedOptions().timeZone
 /** The time zone of all times and days on the page. */
 export const zone = signal(stored ?? localZone)
-export const zones = [...new Set([zone.value, localZone, 'UTC'])]
+/** Those that are chosen most are first. */
+export const zones = [
+  ...new Set([zone.value, localZone, 'UTC', ...Intl.supportedValuesOf('timeZone')]),
+]
+
+/** Whether the browser knows a time zone of this name. @param {string} name */
+export function isZone(name) {
+  try {
+    return Intl.DateTimeFormat('en', { timeZone: name }) !== null
+  } catch {
+    return false
+  }
+}
 
 /** @param {string} name */
 export function setZone(name) {

@@ -42,6 +42,15 @@ export const glossary = {
     'A location of this service. The supplier gets no requests from an inactive data center, and at most its allotment.',
   Allotment:
     'The most requests a second that a data center may send to the supplier, shared by its nodes. It may not exceed the sum of the allotments of the seats there.',
+  'With macro':
+    'Bids with the text svc_opd=${SVC_OPD_CONTEXT} in nurl, burl or adm. OPD prices no other bid.',
+  Decided:
+    'Bids that OPD decided: priced, explored, or left for the holdout. Others stay unchanged, for example for a fixed price.',
+  'Win notices':
+    'Notices of wins of these minutes, without repeated ones. Their share is the win rate.',
+  Attributed: 'Notices of which the decision is known.',
+  'Plausible price':
+    'Wins that cleared at half of the price sent or above, as a share of the wins with a price.',
   'Left unchanged': 'Bids and bid responses that OPD did not price, by reason.',
   Notices:
     'Win notices by status. Duplicate: reported before. Unattributed: no decision is known for it. Rejected: not valid.',

@@ -11,9 +11,12 @@ import { route } from './route.js'
 import { Audit } from './screens/audit.js'
 import { Configuration } from './screens/configuration.js'
 import { Explain } from './screens/explain.js'
+import { GoLive } from './screens/go-live.js'
 import { Holds } from './screens/holds.js'
+import { MinutesScreen } from './screens/minutes.js'
 import { Models } from './screens/models.js'
 import { Nodes, Problems } from './screens/nodes.js'
+import { Reports } from './screens/reports.js'
 import { Supplier } from './screens/supplier.js'
 import { Suppliers } from './screens/suppliers.js'
 import { Users } from './screens/users.js'
@@ -24,6 +27,9 @@ import { live, poll, showNode, shownNode, stale } from './state.js'
 const screens = {
   suppliers: { title: 'Suppliers', view: Suppliers },
   supplier: { title: 'Supplier', view: Supplier, hidden: true },
+  minutes: { title: 'Last two days', view: MinutesScreen },
+  reports: { title: 'Reports', view: Reports },
+  'go-live': { title: 'Go live', view: GoLive },
   holds: { title: 'Holds', view: Holds },
   explain: { title: 'Explain a bid', view: Explain },
   models: { title: 'Models', view: Models },
@@ -65,7 +71,7 @@ function LogIn() {
 function Header() {
   const now = live.value
   const nodes = now?.nodes.map(({ node, location }) => [node, `${node}, ${location}`]) ?? []
-  const named = zones.map((name) => [
+  const named = [...new Set([zone.value, ...zones])].map((name) => [
     name,
     name === localZone && name !== 'UTC' ? `${name} (browser)` : name,
   ])
@@ -94,12 +100,19 @@ function Header() {
   </header>`
 }
 
+/** The fragment of the address names the screen, so the link moves the focus by itself. @param {Event} event */
+function skip(event) {
+  event.preventDefault()
+  document.getElementById('content')?.focus()
+}
+
 function App() {
   if (tokens.value === null) return html`<${LogIn} />`
   const screen = screens[route.value.screen]
   const since = live.value === null ? '' : ` The figures below are of ${clock(live.value.at)}.`
-  return html`<${Header} />
-    <main class=${stale.value === '' ? '' : 'stale'}>
+  return html`<a class="skip" href="#content" onClick=${skip}>Skip to the content</a>
+    <${Header} />
+    <main id="content" tabindex="-1" class=${stale.value === '' ? '' : 'stale'}>
       ${stale.value !== '' && html`<p class="box bad" role="alert">Not up to date: ${stale}.${since}</p>`}
       <${Message} />
       <${Problems} />

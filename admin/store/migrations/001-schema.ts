@@ -137,6 +137,31 @@ const sums = (postgres: boolean) => [
     constraint arm_days_key primary key (day, supplier, event, mode, arm, currency))`,
 ]
 
+/**
+ * Figures by minute of the last two days, to which nodes add. The supplier '' has the sums of all and, of the nodes, their starts,
+ * reloads and refits. Money is CPM in the base currency; `took_5`: requests that the supplier took at most 5 ms for.
+ */
+const minutes = [
+  `create table minutes (
+    supplier text not null, minute bigint not null,
+    requests bigint not null, sent bigint not null, failed bigint not null, refused bigint not null,
+    took_5 bigint not null, took_10 bigint not null, took_25 bigint not null, took_50 bigint not null,
+    took_75 bigint not null, took_100 bigint not null, took_150 bigint not null, took_200 bigint not null,
+    took_250 bigint not null, took_500 bigint not null, took_1000 bigint not null, took_more bigint not null,
+    bids bigint not null, wins bigint not null,
+    in_sum double precision not null, out_sum double precision not null,
+    revenue double precision not null, margin double precision not null,
+    optimised_bids bigint not null, optimised_wins bigint not null,
+    optimised_spend double precision not null, optimised_squares double precision not null,
+    holdout_bids bigint not null, holdout_wins bigint not null,
+    holdout_spend double precision not null, holdout_squares double precision not null,
+    starts bigint not null, reloads bigint not null, refits bigint not null,
+    constraint minutes_key primary key (supplier, minute))`,
+  'create index minutes_by_time on minutes (minute)',
+  // Days whose report a node has begun to send, and whether it was sent.
+  'create table daily_reports (day text primary key, sent integer not null, at bigint not null)',
+]
+
 const models = (postgres: boolean) => [
   `create table models (
     mode text primary key, epoch bigint not null, rolled_back_at bigint,
@@ -160,5 +185,5 @@ const nodes = [
 
 export const schema = migration('001-schema', (postgres) => [
   ...[...management(postgres), ...auth, ...ledger(postgres), ...sums(postgres)],
-  ...[...models(postgres), ...nodes],
+  ...[...minutes, ...models(postgres), ...nodes],
 ])

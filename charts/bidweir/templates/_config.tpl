@@ -126,6 +126,12 @@
 {{- if or .Values.caBundle.existingConfigMap .Values.caBundle.existingSecret }}
 {{- $env = append $env (dict "name" "NODE_EXTRA_CA_CERTS" "value" "/etc/bidweir-ca/ca.crt") }}
 {{- end }}
+{{- if .Values.config.tracing }}
+{{- range $name, $field := dict "BIDWEIR_NAMESPACE" "metadata.namespace" "BIDWEIR_NODE" "spec.nodeName" "BIDWEIR_POD" "metadata.name" }}
+{{- $env = append $env (dict "name" $name "valueFrom" (dict "fieldRef" (dict "fieldPath" $field))) }}
+{{- end }}
+{{- $env = append $env (dict "name" "OTEL_RESOURCE_ATTRIBUTES" "value" "k8s.namespace.name=$(BIDWEIR_NAMESPACE),k8s.pod.name=$(BIDWEIR_POD),k8s.node.name=$(BIDWEIR_NODE)") }}
+{{- end }}
 {{- with concat $env .Values.env }}
 env: {{- toYaml . | nindent 2 }}
 {{- end }}

@@ -68,7 +68,8 @@ annotations: {{- toYaml . | nindent 2 }}
 {{- if .Values.image.digest }}
 {{- printf "%s@%s" $name .Values.image.digest }}
 {{- else }}
-{{- printf "%s:%s" $name (default .Chart.AppVersion .Values.image.tag) }}
+{{- /* A reference has no "+"; OCI writes "_" in its place. */}}
+{{- printf "%s:%s" $name (default (replace "+" "_" .Chart.AppVersion) .Values.image.tag) }}
 {{- end }}
 {{- end }}
 

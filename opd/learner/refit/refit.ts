@@ -27,19 +27,25 @@ const halfLife = 60_000
  * Evaluations of a fit. It begins at the prior means. More evaluations explain its own rows better and others worse.
  */
 const evaluations = 12
+interface Start {
+  above: number | null
+  spread: number
+}
 /**
  * The fit of a half of the rows begins at each of these shapes, because the likelihood has several maxima: a win rate of .3 may be
  * a plateau of .35 that prices hardly change, or bids of which .9 could be won at higher prices. `above`: the plateau, from the win
  * rate (0) to 1; `spread`: multiple of the prior variances of A. The first begins at the prior means.
  */
-const shapes: readonly { above: number | null; spread: number }[] = [
+const shapes: readonly Start[] = [
   { above: null, spread: 1 },
   ...[0.04, 0.15, 0.4].flatMap((above) => [1, 4].map((spread) => ({ above, spread }))),
 ]
 /** Initial changes of B and C where a shape has a plateau, and the highest share of the plateau that is won. */
 const [startB, startC, startShare] = [0.5, -1, 0.97]
-/** Another shape than the first must increase the log likelihood of the other half by more. */
+/** Another shape than the first must increase the log likelihood of the rows that were left out by more. */
 const leastGain = 3
+/** Shapes that predict the half which is left out first worse by more than that are not fitted to it. */
+const mostWorse = 12
 
 /** The places among the weights of the sums of all bids. */
 const allOf = (rows: Rows, sums: readonly number[]) =>
@@ -75,8 +81,8 @@ interface Shape {
 
 /**
  * Estimates the sums of all bids from rows that the other weights were not fitted to. Fitted together with thousands of weights
- * they would be too steep, because each row helps its own weights to agree with it (Neyman and Scott 1948). The same rows
- * determine the shape and the strengths of the distributions of prices.
+ * they would be too steep, because each row helps its own weights to agree with it (Neyman and Scott 1948). Each half is left out
+ * once, because a fit may fail on one of them. The same rows determine the shape and the strengths of the distributions of prices.
  */
 function chosenShape(rows: Rows, form: Form, observed: Observations): Shape {
   const none: Shape = {
@@ -96,8 +102,8 @@ function chosenShape(rows: Rows, form: Form, observed: Observations): Shape {
   const half = rows.weight.map((weight, row) => (isOther(row) ? 0 : weight))
   const other = rows.weight.map((weight, row) => (isOther(row) ? weight : 0))
   const rate = winRate(rows)
-  let best = { loss: Number.POSITIVE_INFINITY, x: form.x, ...none }
-  for (const { above, spread } of shapes) {
+  /** Fits one half, and estimates the sums of all bids on the other. */
+  const tried = ({ above, spread }: Start, fitted: Float64Array, left: Float64Array) => {
     for (const place of rows.form) form.x[place] = 0
     if (above !== null) {
       const plateau = rate + (1 - rate) * above
@@ -107,21 +113,32 @@ function chosenShape(rows: Rows, form: Form, observed: Observations): Shape {
       form.x[c] = startC
     }
     const priors = familyPriors.map((prior, family) => prior * (isOfA[family] ? spread : 1))
-    form.weight = half
+    form.weight = fitted
     form.fit(observed, priors, evaluations, above === null ? [] : [q])
-    form.weight = other
+    form.weight = left
     const { loss, change } = form.calibrate(observed)
-    if (!(loss < best.loss - (above === null ? 0 : leastGain))) continue
-    const { x } = form
-    const shared = new Map([
+    const x = form.x.slice()
+    const shared: [number, number][] = [
       [a, x[a]! + change.a],
       [b, x[b]! + change.b],
       [c, x[c]!],
       [q, x[q]! + change.q],
       [t, x[t]! + change.t],
-    ])
-    best = { loss, x: x.slice(), ...none, shared, priors }
+    ]
+    return { loss, x, shared, priors }
   }
+  const trials = shapes.map((shape) => ({ shape, ...tried(shape, half, other) }))
+  const least = Math.min(...trials.map(({ loss }) => loss))
+  const best = trials
+    .filter(({ loss }) => loss < least + mostWorse)
+    .map(({ shape, loss, x, shared, priors }) => {
+      const swapped = tried(shape, other, half)
+      const mean = new Map(
+        shared.map(([place, value], n) => [place, (value + swapped.shared[n]![1]) / 2]),
+      )
+      return { loss: loss + swapped.loss, x, priors, shared: mean }
+    })
+    .reduce((best, each) => (each.loss < best.loss - leastGain ? each : best))
   form.x.set(best.x)
   form.weight = half
   const { shared, priors } = best

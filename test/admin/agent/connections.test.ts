@@ -1,7 +1,9 @@
 /** Connections of the agent listener: TLS, client certificates, foreign bytes, and the end of the service. */
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
+import type { IncomingMessage } from 'node:http'
 import { connect as connectHttp2 } from 'node:http2'
+import { get } from 'node:https'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 import { credentials, status } from '@grpc/grpc-js'
@@ -46,6 +48,31 @@ t.test('with clientCa only a client with a certificate of it is served', { skip 
   t.equal((await clientWith(pair).call(callOf())).mutations.length, 1)
   await t.rejects(clientWith(null).call(callOf()), { code: status.UNAVAILABLE })
   await t.rejects(clientWith(stranger).call(callOf()), { code: status.UNAVAILABLE })
+})
+
+t.test('probes come to a port with TLS too, over HTTP/1.1 and HTTP/2', { skip }, async (t) => {
+  if (pair === null) return
+  const folder = newFolder()
+  for (const [name, text] of Object.entries(pair)) writeFileSync(join(folder, name), text)
+  const files = `cert: {file: ${join(folder, 'cert')}}, key: {file: ${join(folder, 'key')}}`
+  const node = await start(`, tls: {${files}}`)
+  t.teardown(() => node.stop())
+  const url = `https://localhost:${node.bidweir.agentPort}`
+  const probe = async (path: string) => {
+    const request = get(`${url}${path}`, { ca: pair.cert, agent: false })
+    const [response] = (await once(request, 'response')) as [IncomingMessage]
+    response.resume()
+    return response.statusCode
+  }
+  t.same(
+    [await probe('/heartbeat'), await probe('/healthcheck'), await probe('/x')],
+    [200, 200, 404],
+  )
+  const session = connectHttp2(url, { ca: pair.cert })
+  t.teardown(() => session.destroy())
+  const stream = session.request({ ':path': '/healthcheck' })
+  const [headers] = (await once(stream, 'response')) as [Record<string, unknown>]
+  t.equal(headers[':status'], 200)
 })
 
 t.test('a stop ends connections with GOAWAY after the calls in flight', async (t) => {

@@ -15,7 +15,8 @@ const schemas = join(import.meta.dirname, '../../../opd/agent/proto')
 const supplier = await echoSupplier()
 const node = await serveNode({
   endpoint: supplier.url,
-  suppliers: ['id: acme, opd: {enabled: true, holdout: 0, explore: 0}'],
+  // The second one: its model has seen no bid without a win yet, and lowers each.
+  suppliers: ['acme', 'go'].map((id) => `id: ${id}, opd: {enabled: true, holdout: 0, explore: 0}`),
   more: 'agent: {listen: "127.0.0.1:0", timeout: 60s}',
 })
 const port = node.bidweir.agentPort!
@@ -73,7 +74,8 @@ const methods = [
 t.test('grpc-go gets prices under both names', { skip: agentPeerAbsent }, async (t) => {
   for (const method of methods) {
     const args = ['call', `127.0.0.1:${port}`, method]
-    const answer = decodeAnswer(await outputOf(agentPeer, args, encodeCall(callOf())))
+    const call = encodeCall(callOf({ originator: { id: 'go' } }))
+    const answer = decodeAnswer(await outputOf(agentPeer, args, call))
     t.equal(answer.id, 'call-1')
     const [mutation] = answer.mutations
     t.match(mutation, { intent: 'BID_SHADE', path: '/seatbid/seat-1/bid/bid-1' })

@@ -20,8 +20,8 @@ const steering = /^\/api\/svc\/(opd|models|impressions|users|endpoints)\//
 function needed(method: string, path: string): Role {
   // A notice writes, whatever its method.
   if (path.startsWith('/opd/')) return 'api'
-  // The list of users shows all accounts, and a supplier's whole block is its operator's (CONTRACT 14).
-  if (path === '/api/svc/users/' || path.startsWith('/api/svc/suppliers/')) return 'operator'
+  // The list of users shows all accounts, a supplier's whole block is its operator's (CONTRACT 14), a profile shows the process.
+  if (path === '/api/svc/users/' || /^\/api\/svc\/(suppliers|debug)\//.test(path)) return 'operator'
   // Each tool has the role of the call of the API that it makes.
   if (method === 'GET' || path === '/mcp') return 'viewer'
   return steering.test(path) ? 'operator' : 'api'

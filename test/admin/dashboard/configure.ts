@@ -69,6 +69,52 @@ export async function configuring(t: Test, world: ConsoleInBrowser) {
     })
   })
 
+  t.test(
+    'a canary has its fields, and its figures beside those of the usual endpoints',
+    async (t) => {
+      await show(page, base, 'supplier/delta', 'delta')
+      await page.getByLabel('Canary, a URL a line').fill('http://127.0.0.1:2/next')
+      await page.getByLabel('Share of auctions of the canary').fill('1')
+      await page.getByLabel('Protocol').selectOption('auto')
+      await press(page, 'Show the difference')
+      await dialog.getByText(/canary: not set → .*127\.0\.0\.1:2/).waitFor()
+      await confirm(page, 'Apply', 'delta is changed')
+      t.match(await stored(), {
+        canary: { endpoints: ['http://127.0.0.1:2/next'], share: 1 },
+        protocol: 'auto',
+      })
+      t.equal(await bid(), 204)
+      const figures = page.getByRole('table', { name: 'Canary' })
+      const requests = figures.getByRole('row', { name: /^Requests/ })
+      await requests.getByRole('cell', { name: /^[1-9]/ }).waitFor()
+      t.same(await requests.getByRole('cell').allInnerTexts(), ['0', '1'])
+      await page.getByText('100% of the auctions go to the canary').waitFor()
+      await page.getByText('127.0.0.1:2/next canary').waitFor()
+      await page.getByLabel('Canary, a URL a line').fill('')
+      await page.getByLabel('Protocol').selectOption('')
+      await press(page, 'Show the difference')
+      await dialog.getByText(/canary: .* → not set/).waitFor()
+      await confirm(page, 'Apply', 'delta is changed')
+      const { canary, protocol } = await stored()
+      t.same([canary, protocol], [undefined, undefined])
+    },
+  )
+
+  t.test('keys that the form does not have are named, and stay', async (t) => {
+    const { version } = await stored()
+    const headers = {
+      authorization: `Bearer ${await world.logIn('op', 'secret-1')}`,
+      'content-type': 'application/merge-patch+json',
+      'if-match': `"${version}"`,
+    }
+    const url = `${base}/api/svc/suppliers/delta/`
+    const body = '{"openrtb":"protobuf"}'
+    t.equal((await fetch(url, { method: 'PATCH', headers, body })).status, 200)
+    await show(page, base, 'supplier/idle', 'Idle')
+    await show(page, base, 'supplier/delta', 'delta')
+    await page.getByText('this form leaves openrtb as they are').waitFor()
+  })
+
   t.test('who changed what is shown, and two clicks revert it', async (t) => {
     await page.getByText(/op, .*opd\.share: 0\.1 → 1/).waitFor()
     await press(page, 'Revert to version 2')

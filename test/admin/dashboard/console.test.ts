@@ -1,4 +1,5 @@
 /** The console in a browser, against a running service with bid traffic: figures, log-in, and every switch. */
+import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import {
   browserAbsent,
@@ -11,6 +12,9 @@ import {
 import { until } from '../../support/until.ts'
 import { accessibility } from './accessible.ts'
 import { configuring } from './configure.ts'
+import { goingLive } from './going-live.ts'
+import { minutes } from './minutes.ts'
+import { reports } from './reports.ts'
 import { screens } from './screens.ts'
 import { switches } from './switches.ts'
 import { truth } from './truth.ts'
@@ -27,6 +31,25 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
     )
     t.notMatch(await response.text(), /https?:\/\//)
     t.equal((await fetch(`${base}/api/svc/live/`)).status, 401)
+  })
+
+  t.test('the whole page is less than 250 KB compressed', async (t) => {
+    const seen = new Set<string>()
+    const sizes: number[] = []
+    const read = async (path: string) => {
+      if (seen.has(path)) return
+      seen.add(path)
+      const text = await (await fetch(new URL(path, base))).text()
+      sizes.push(gzipSync(text).length)
+      for (const [, found] of text.matchAll(
+        /(?:from\s*|import\s*|src=|href=)["']([./][^"']+)["']/g,
+      ))
+        await read(new URL(found!, new URL(path, base)).pathname)
+    }
+    await read('/')
+    t.ok(seen.size > 30, `${seen.size} files`)
+    const total = sizes.reduce((sum, size) => sum + size, 0)
+    t.ok(total < 250_000, `${total} bytes`)
   })
 
   t.test('suppliers: problems first, unknown is not 0, totals, search', async (t) => {
@@ -144,8 +167,11 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
   })
 
   t.test('the other screens', (t) => screens(t, world))
+  t.test('by minute', (t) => minutes(t, world))
+  t.test('reports', (t) => reports(t, world))
   t.test('what the console shows is so', (t) => truth(t, world))
   t.test('suppliers are configured', (t) => configuring(t, world))
+  t.test('a supplier goes live', (t) => goingLive(t, world))
   t.test('in each way that people use it', (t) => waysOfUse(t, world))
   t.test('each screen is accessible', (t) => accessibility(t, world))
   t.test('of many suppliers', (t) => manySuppliers(t, world))

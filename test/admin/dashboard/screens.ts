@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Test } from 'tap'
-import { createModelManager } from '../../../opd/state/model-manager.ts'
+import { ModelManager } from '../../../opd/state/model-manager.ts'
 import { type ConsoleInBrowser, confirm, logIn, press, show } from '../../support/console.ts'
 import { silent } from '../../support/store.ts'
 import { until } from '../../support/until.ts'
@@ -13,7 +13,7 @@ export async function screens(t: Test, world: ConsoleInBrowser) {
 
   t.test('history: range, measure, table and file', async (t) => {
     await show(page, base, 'supplier/acme', 'Acme')
-    await page.locator('.chart canvas').waitFor()
+    await page.locator('[aria-label="History"] canvas').waitFor()
     await page.getByText('The same as a table').click()
     const rows = page.locator('[aria-label="History as a table"] tbody tr')
     await rows.first().waitFor()
@@ -76,6 +76,26 @@ export async function screens(t: Test, world: ConsoleInBrowser) {
     await page.getByText(/\d+ failures in a row/).waitFor()
   })
 
+  t.test('what if: other settings beside those of now, and the word unknown', async (t) => {
+    await show(page, base, 'supplier/acme', 'Acme')
+    await page
+      .getByRole('img', { name: /^Chance of winning by factor.*minFactor at factor/ })
+      .waitFor()
+    const sheet = page.getByRole('region', { name: 'What if' })
+    await sheet.getByLabel('Share of auctions').fill('50')
+    await sheet.getByLabel('minFactor').fill('90')
+    await sheet.getByRole('button', { name: 'Replay' }).click()
+    const result = sheet.getByRole('table', { name: 'What if' })
+    await result.waitFor()
+    t.match(
+      await result.locator('tr').filter({ hasText: 'Share of auctions' }).textContent(),
+      /100%50%$/,
+    )
+    t.match(await result.locator('tr').filter({ hasText: 'minFactor' }).textContent(), /90%$/)
+    const margin = result.locator('tr').filter({ hasText: 'Margin of all bids' })
+    t.match(await margin.textContent(), /unknown.*the model expects USD|USD.* to USD/s)
+  })
+
   t.test('a bid is explained by its notice, its context, or its id', async (t) => {
     const asked = JSON.stringify({
       id: 'explain-1',
@@ -134,7 +154,7 @@ export async function screens(t: Test, world: ConsoleInBrowser) {
     await press(page, 'Reset the model')
     await confirm(page, 'Reset', 'The model begins again for acme.')
     await page.getByText('acme: 1 time').waitFor()
-    const manager = createModelManager({
+    const manager = new ModelManager({
       dir: join(world.folder, 'models'),
       ...{ attributionWindow: 5000, now: Date.now, log: silent },
     })

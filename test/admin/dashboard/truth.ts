@@ -20,8 +20,8 @@ const collectTexts = (page: Page) =>
 /** Pixels of the colour of the line in a column of the chart, from 0 (left) to 1. */
 const linePixels = (page: Page, at: number) =>
   page.evaluate<number>(`{
-    const canvas = document.querySelector('.chart canvas')
-    const over = document.querySelector('.chart .u-over').getBoundingClientRect()
+    const canvas = document.querySelector('[aria-label="History"] canvas')
+    const over = document.querySelector('[aria-label="History"] .u-over').getBoundingClientRect()
     const box = canvas.getBoundingClientRect()
     const scale = canvas.width / box.width
     const x = Math.round((over.left - box.left + ${at} * over.width) * scale)

@@ -55,6 +55,16 @@ export async function waysOfUse(t: Test, { base, api, browser, page, faults }: C
     t.same(faults, [])
   })
 
+  t.test('the first stop of the keyboard skips to the content', async (t) => {
+    await logIn(page, base, 'op')
+    await row(page, 'Acme').waitFor()
+    await page.evaluate('document.activeElement.blur()')
+    await page.getByRole('link', { name: 'Skip to the content' }).focus()
+    await page.keyboard.press('Enter')
+    t.equal(await page.evaluate('document.activeElement.id'), 'content')
+    t.match(page.url(), /#\/?$/, 'the screen stays')
+  })
+
   t.test('text of twice the size fits, also on a phone', async (t) => {
     await page.setViewportSize({ width: 390, height: 844 })
     const size = () => page.evaluate<number>('parseFloat(getComputedStyle(document.body).fontSize)')
@@ -107,11 +117,11 @@ export async function manySuppliers(t: Test, { base, page, fail, addSuppliers }:
   )
   await fail()
   await show(page, base, 'suppliers', 'Suppliers')
-  await page.getByText('Total of 204').waitFor()
+  await page.getByText('Total of 205').waitFor()
   t.ok(await page.evaluate('document.documentElement.scrollHeight <= 1.1 * innerHeight'))
   t.match(await page.locator('tbody tr').first().textContent(), /^Down <b>/)
   await page.getByRole('link', { name: 'Supplier 199', exact: true }).scrollIntoViewIfNeeded()
-  for (const name of ['Total of 204', 'Margin today'])
+  for (const name of ['Total of 205', 'Margin today'])
     t.ok(
       await page.getByText(name, { exact: true }).evaluate((each) => {
         const { top, bottom } = (
@@ -125,7 +135,7 @@ export async function manySuppliers(t: Test, { base, page, fail, addSuppliers }:
   await page.getByText('Total of 1', { exact: true }).waitFor()
   t.equal(await page.locator('tbody tr').count(), 1)
   await page.getByRole('button', { name: 'Fault: 1' }).click()
-  await page.getByText('Total of 204').waitFor()
+  await page.getByText('Total of 205').waitFor()
 }
 
 interface DOMRectLike {

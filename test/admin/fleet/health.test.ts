@@ -11,7 +11,7 @@ import {
 const figures = (over: Partial<SupplierFigures> = {}): SupplierFigures => ({
   requests: {},
   durations: {},
-  funnel: { decided: 0, noMacro: 0, notices: {}, cleared: 0, clearedLow: 0 },
+  funnel: { decided: 0, noMacro: 0, left: 0, notices: {}, cleared: 0, clearedLow: 0 },
   awaited: 0,
   rate: 0,
   modes: {},
@@ -41,6 +41,11 @@ t.test('the level of requests', async (t) => {
   const dead = healthOf(figures({ requests: { upstream_error: 4 } }), context)
   t.equal(dead.level, 'bad')
   t.match(dead.reasons, [{ text: 'no request was answered in the last minutes' }])
+  const expired = figures({
+    requests: { upstream_error: 4 },
+    endpoints: [{ url: 'u', state: 'failing', failures: 4, reason: 'certificate has expired' }],
+  })
+  t.match(healthOf(expired, context).reasons, [{ text: /in the last minutes: certificate has ex/ }])
   t.equal(level({ overload: 10, answer: 90 }), 'warn')
   t.equal(level({ qps: 100 }), 'warn', 'refused by us: the supplier is not at fault')
   t.equal(level({ answer: 1 }, { opd: 'invalid' }), 'bad')
@@ -78,7 +83,7 @@ t.test('OPD that earns nothing, or counts what is not so, is a warning with its 
   const requests = { answer: 500 }
   const sound = { decided: 400, noMacro: 100, notices: { attributed: 95, duplicate: 5 } }
   const of = (over: object, more: Partial<HealthContext> = {}, awaited = 400) => {
-    const funnel = { cleared: 95, clearedLow: 10, ...sound, ...over }
+    const funnel = { left: 0, cleared: 95, clearedLow: 10, ...sound, ...over }
     const { level, reasons } = healthOf(figures({ requests, funnel, awaited }), {
       ...{ ...context, ...more },
     })

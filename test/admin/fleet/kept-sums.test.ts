@@ -1,6 +1,6 @@
 /** The sums of kept wins: those of the store, read in slices, and those of before while the store is lost. */
 import t from 'tap'
-import { KeptSums } from '../../../admin/fleet/kept-sums.ts'
+import { comparedDays, KeptSums } from '../../../admin/fleet/kept-sums.ts'
 import { addArmDays, armDaysOfBids } from '../../../admin/store/arm-days.ts'
 import { newFolder } from '../../support/process.ts'
 import { recordingLog, storeAt } from '../../support/store.ts'
@@ -14,7 +14,14 @@ t.test('20,000 suppliers that have bids', async (t) => {
   const rows = Array.from({ length: 20_000 }, (_, n) => ({ ...row, ...sums, supplier: `s${n}` }))
   await addArmDays(db, armDaysOfBids(rows))
   const rules = () => ({ notices: {}, rates: { USD: 1 }, base: 'USD' })
-  const kept = new KeptSums({ db, flush: async () => {}, rules, now: Date.now, log })
+  const kept = new KeptSums({
+    db,
+    days: comparedDays,
+    flush: async () => {},
+    rules,
+    now: Date.now,
+    log,
+  })
   let turns = 0
   let immediate: NodeJS.Immediate
   const turn = () => {

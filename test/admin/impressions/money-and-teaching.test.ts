@@ -1,7 +1,7 @@
 import { Registry } from 'prom-client'
 import t from 'tap'
 import { opdMetrics } from '../../../admin/metrics/registry.ts'
-import { createBidLog } from '../../../opd/state/bid-log.ts'
+import { LocalBidLog } from '../../../opd/state/bid-log.ts'
 import type { DecisionRecord } from '../../../opd/types.ts'
 import { auction, hour } from '../../support/engine.ts'
 import { impressionsApi } from '../../support/impressions-api.ts'
@@ -173,7 +173,7 @@ t.test('received is the sum of what became of notices, and the metrics say so', 
     counters,
     kept: () => [],
     invalid: () => [{ ssp: 'acme', invalid: false }],
-    bidLog: createBidLog({ ttl: hour, now: () => 0 }),
+    bidLog: new LocalBidLog({ ttl: hour, now: () => 0 }),
     model: () => ({ version: 7, ageSeconds: 60 }),
   })
   const won = auction(engine, { id: 'b1' })

@@ -2,7 +2,7 @@
 import t, { type Test } from 'tap'
 import type { Store } from '../../../admin/store/index.ts'
 import { ledgerTable } from '../../../admin/store/tables.ts'
-import { openRedis } from '../../../opd/state/redis.ts'
+import { RedisState } from '../../../opd/state/redis.ts'
 import { auction, hour } from '../../support/engine.ts'
 import { impressionsApi } from '../../support/impressions-api.ts'
 import { integration } from '../../support/opd-doubles.ts'
@@ -20,7 +20,7 @@ async function nodeOn(t: Test, store: Store, url?: string) {
   const integrations = [integration('acme')]
   const options = { auth: 'none', store: store.ledger, integrations } as const
   if (url === undefined) return impressionsApi(t, options)
-  const state = openRedis({
+  const state = new RedisState({
     url,
     location: 'here',
     bidTtl: () => 48 * hour,

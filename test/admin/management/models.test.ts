@@ -1,5 +1,5 @@
 /** `/api/svc/models/`: operators freeze, roll back and reset the models; every change is audited. */
-import { createModelManager } from '../../../opd/state/model-manager.ts'
+import { ModelManager } from '../../../opd/state/model-manager.ts'
 import { serve } from '../../support/management.ts'
 import { newFolder } from '../../support/process.ts'
 import { onBoth, silent } from '../../support/store.ts'
@@ -40,7 +40,7 @@ onBoth(async (t, database) => {
 
   t.test('roll back', async (t) => {
     t.match(await post('rollback'), { status: 404, body: { code: 'unknown_snapshot' } })
-    const modelManager = createModelManager({
+    const modelManager = new ModelManager({
       dir,
       attributionWindow: 1000,
       now: Date.now,

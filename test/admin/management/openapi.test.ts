@@ -111,7 +111,12 @@ t.test('each registered route is in the document', async (t) => {
   const loaded = loadConfig(file)
   const { config } = loaded
   if (config === null) throw new Error('the configuration is not valid')
-  const service = await startService({ loaded: { ...loaded, config }, load: null, log: quiet })
+  const service = await startService({
+    loaded: { ...loaded, config },
+    load: null,
+    log: { level: 'info', ...quiet },
+    watch: null,
+  })
   unsubscribe('fastify.initialization', collect)
   t.teardown(() => service.stop(0))
   t.ok(routes.length > 40)

@@ -1,7 +1,7 @@
 /** A voided win is in no sum any more; a repeated notice of it is still a duplicate. */
 import { readRows } from '../../../admin/reports/rows.ts'
 import { hour, hourOf } from '../../../admin/store/hour.ts'
-import { createRetention } from '../../../admin/store/retention.ts'
+import { Retention } from '../../../admin/store/retention.ts'
 import { entry, unplaced } from '../../support/ledger-entry.ts'
 import { serve } from '../../support/management.ts'
 import { onBoth, silent } from '../../support/store.ts'
@@ -80,7 +80,7 @@ onBoth(async (t, database) => {
     for (const id of ['h1', 'h2', 'h3'])
       await ledger.record(entry(id, { at, event: 'billing', publisher: id }))
     await ledger.record(unplaced('bid:late', { bid_id: 'late', supplier: 'acme', at }))
-    const retention = createRetention(store, {
+    const retention = new Retention(store, {
       keep: () => 400 * 24 * hour,
       now: () => now,
       log: silent,

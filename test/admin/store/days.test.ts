@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import pg from 'pg'
 import t from 'tap'
-import { createRetention } from '../../../admin/store/retention.ts'
+import { Retention } from '../../../admin/store/retention.ts'
 import { entry, unplaced } from '../../support/ledger-entry.ts'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
 import { silent, storeAt } from '../../support/store.ts'
@@ -18,7 +18,7 @@ t.test('PostgreSQL', { skip: postgresAbsent }, async (t) => {
   const options = { now: () => now, log: silent }
   const store = await storeAt(t, postgres, options)
   const other = await storeAt(t, postgres, options)
-  const retention = createRetention(store, { ...options, keep: () => 5 * day, pauseMs: 0 })
+  const retention = new Retention(store, { ...options, keep: () => 5 * day, pauseMs: 0 })
   t.teardown(() => retention.close())
   const { ledger } = store
   const same = (since: number) => ({ since, supplier: 'acme' })

@@ -1,7 +1,7 @@
 /** Reports are the same before and after hours are summed, and after their rows are deleted; on both databases. */
 import { randomBytes } from 'node:crypto'
 import { readRows } from '../../../admin/reports/rows.ts'
-import { createRetention } from '../../../admin/store/retention.ts'
+import { Retention } from '../../../admin/store/retention.ts'
 import { createDuplicateCounts } from '../../../admin/store/rollup.ts'
 import { type LedgerRow, ledgerTable } from '../../../admin/store/tables.ts'
 import { difference } from '../../../opd/base/decimal.ts'
@@ -72,7 +72,7 @@ onBoth(async (t, database) => {
   const store = await storeAt(t, database, { now: () => now })
   let keep = 400 * day
   const options = { keep: () => keep, now: () => now, log: silent, pauseMs: 0 }
-  const retention = createRetention(store, options)
+  const retention = new Retention(store, options)
   const duplicates = createDuplicateCounts(store, silent)
   t.teardown(async () => {
     retention.close()
@@ -215,7 +215,7 @@ onBoth(async (t, database) => {
     const leaseUntil = (lease: number) => store.db.updateTable('rolled').set({ lease }).execute()
     const clock = store.postgres ? Date.now() : now
     await leaseUntil(clock + hour)
-    const other = createRetention(store, options)
+    const other = new Retention(store, options)
     t.teardown(() => other.close())
     const { until } = await rolled()
     await other.run()

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { readRows } from '../../../admin/reports/rows.ts'
 import { openReader } from '../../../admin/store/reader.ts'
-import { createRetention } from '../../../admin/store/retention.ts'
+import { Retention } from '../../../admin/store/retention.ts'
 import { entry } from '../../support/ledger-entry.ts'
 import { pgBouncerAbsent, startPgBouncer } from '../../support/pgbouncer.ts'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
@@ -36,7 +36,7 @@ t.test('PgBouncer', { skip: postgresAbsent || pgBouncerAbsent }, async (t) => {
     )
     t.equal(answers.filter((each) => each === 'recorded').length, 300)
     now += 2 * hour
-    const retention = createRetention(store, {
+    const retention = new Retention(store, {
       ...{ keep: () => 5 * 24 * hour, now: () => now, log: silent, pauseMs: 0 },
     })
     t.teardown(() => retention.close())

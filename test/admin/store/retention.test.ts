@@ -1,6 +1,6 @@
 /** Rows older than the retention time are deleted, and no others, on both databases. */
 
-import { createRetention } from '../../../admin/store/retention.ts'
+import { Retention } from '../../../admin/store/retention.ts'
 import { ledgerTable } from '../../../admin/store/tables.ts'
 import { entry } from '../../support/ledger-entry.ts'
 import { onBoth, silent, storeAt } from '../../support/store.ts'
@@ -12,7 +12,7 @@ const win = (decision: string, at: number) => entry(decision, { at, decided_at: 
 
 onBoth(async (t, database) => {
   const store = await storeAt(t, database, { now: () => now })
-  const retention = createRetention(store, {
+  const retention = new Retention(store, {
     keep: () => 10 * day,
     now: () => now,
     log: silent,
@@ -64,8 +64,8 @@ onBoth(async (t, database) => {
       },
     })
     const options = { keep: () => 9 * day, now: () => clock, log: silent, pauseMs: 0 }
-    const one = createRetention({ ...store, db }, options)
-    const other = createRetention(store, options)
+    const one = new Retention({ ...store, db }, options)
+    const other = new Retention(store, options)
     t.teardown(() => {
       one.close()
       other.close()
@@ -98,7 +98,7 @@ onBoth(async (t, database) => {
     let clock = 0
     const deleted = () => slices.reduce((sum, rows) => sum + rows, 0)
     const options = { keep: () => 10 * day, now: () => now, log: silent, pauseMs: 0 }
-    const retention = createRetention(
+    const retention = new Retention(
       { ...store, db },
       { ...options, clock: () => (clock += deleted() < 4000 ? 1 : 100) },
     )

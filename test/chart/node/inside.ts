@@ -10,6 +10,7 @@ import { relay } from '../cluster/relay.ts'
 import { common, type Pod, place } from '../cluster/release.ts'
 import { chart } from '../helm.ts'
 import { imageAlone } from './alone.ts'
+import { suppliersFrom } from './suppliers-from.ts'
 
 const node = await startNode(process.env['BIDWEIR_IMAGES']!, process.env['BIDWEIR_CGROUP']!)
 t.teardown(() => node.close())
@@ -86,6 +87,8 @@ t.test('one pod, as `helm install` leaves it', async (t) => {
     await until(async () => (await left()).length === 0, { limit: startLimit })
   })
 })
+
+t.test('suppliers of ConfigMaps change without a restart', (t) => suppliersFrom(t, node))
 
 t.test('three pods on PostgreSQL and Redis', async (t) => {
   const postgres = await startPostgres()

@@ -4,7 +4,7 @@ import type { OpdConfig } from '../../../opd/config.ts'
 import { createEngine } from '../../../opd/engine/engine.ts'
 import { createLearner } from '../../../opd/learner.ts'
 import { type Arm, armAt } from '../../../opd/shared/arms.ts'
-import { createBidLog } from '../../../opd/state/bid-log.ts'
+import { LocalBidLog } from '../../../opd/state/bid-log.ts'
 import { type AskedBid, aloneDeps, auction, testEngine } from '../../support/engine.ts'
 import { integration } from '../../support/opd-doubles.ts'
 
@@ -53,7 +53,7 @@ t.test('an auction is wholly holdout or not, in the share that is asked, on ever
     const learner = createLearner({})
     return createEngine(config, {
       learners: { of: () => learner, version: () => 1, epoch: () => 0 },
-      bidLog: createBidLog({ ttl: 3_600_000, now }),
+      bidLog: new LocalBidLog({ ttl: 3_600_000, now }),
       ...aloneDeps,
       now,
     })

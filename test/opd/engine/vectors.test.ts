@@ -3,7 +3,7 @@ import { drained } from '../../../opd/base/slices.ts'
 import { createEngine } from '../../../opd/engine/engine.ts'
 import { createLearner } from '../../../opd/learner.ts'
 import type { PricingLearner } from '../../../opd/ports.ts'
-import { createBidLog } from '../../../opd/state/bid-log.ts'
+import { LocalBidLog } from '../../../opd/state/bid-log.ts'
 import { aloneDeps, keys } from '../../support/engine.ts'
 import { fixedLearner, integration } from '../../support/opd-doubles.ts'
 import { matchPlaceholders } from '../../support/placeholders.ts'
@@ -23,7 +23,7 @@ function engineOf(learner: PricingLearner, enabled: boolean) {
     },
     {
       learners: { of: () => learner, version: () => 1, epoch: () => 0 },
-      bidLog: createBidLog({ ttl: 1000, now }),
+      bidLog: new LocalBidLog({ ttl: 1000, now }),
       ...aloneDeps,
       now,
     },

@@ -218,6 +218,23 @@ function heldWithWins(guards: Guards, from: number): number {
   return n
 }
 
+t.test(
+  'wins that clear at a tiny part of the price sent put it back until prices are right',
+  (t) => {
+    const guards = new Guards()
+    for (let n = 0; n < 200; n++) guards.won(start, 1, 0.4, start, true)
+    t.equal(guards.guard, 'none', 'a second price may be far lower')
+    for (let n = 0; n < 100; n++) guards.won(start, 1, 0.001, start, true)
+    t.equal(guards.guard, 'cleared')
+    t.equal(guards.lowest(0.5), 1)
+    for (let n = 0; n < 100; n++) guards.won(start, 1, 1, start, true)
+    const { guard } = run(guards, { bids: 1000, rate: () => 0.5 })
+    t.equal(guard, 'cleared', 'it acts for a while')
+    t.notOk(guards.acts, 'and ends')
+    t.end()
+  },
+)
+
 t.test('wins told to other nodes keep silence away', (t) => {
   const guards = new Guards()
   const { now } = run(guards, { bids: 3000, rate: () => 0.5 })

@@ -1,12 +1,14 @@
-import { randomBytes } from 'node:crypto'
+import { createCipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto'
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import t from 'tap'
 import { createContextCodec, Nonces } from '../../../opd/pricing/context.ts'
+import { writeRecord } from '../../../opd/pricing/record.ts'
 import { vias } from '../../../opd/shared/arms.ts'
-import { createBidLog } from '../../../opd/state/bid-log.ts'
+import { LocalBidLog } from '../../../opd/state/bid-log.ts'
 import type { DecisionRecord } from '../../../opd/types.ts'
 import { decided } from '../../support/decision-record.ts'
+import { definedTag } from '../../support/poly1305.ts'
 
 const hour = 3_600_000
 const at = 1_800_000_000_000
@@ -14,6 +16,14 @@ const key = (id: number) => ({ id, secret: randomBytes(32) })
 const keys = [key(1)]
 const nonces = new Nonces()
 const codec = createContextCodec(keys, 48 * hour, nonces)
+
+/** Encodes any id, again and again. */
+class RepeatedNonces extends Nonces {
+  override use(id: string, into: Buffer, at: number): void {
+    into.write(id, at, 'base64url')
+  }
+}
+const repeating = createContextCodec(keys, 48 * hour, new RepeatedNonces())
 
 const record = (over: Partial<DecisionRecord> = {}) =>
   decided({
@@ -138,10 +148,23 @@ t.test('ids never repeat, and hold what the context carries', async (t) => {
   t.ok([...seen].every((id) => /^[A-Za-z0-9_-]{16}$/.test(id)))
 })
 
+t.test('an id encodes one context, and only the id that was drawn last', async (t) => {
+  const [earlier, latest] = [record(), record()]
+  t.throws(() => codec.encode(earlier), /used nonce/)
+  t.equal(codec.decode(codec.encode(latest).text, 'bid-1', at).state, 'valid')
+  t.throws(() => codec.encode(latest), /used nonce/)
+  const restarted = createContextCodec(keys, hour, nonces)
+  t.throws(() => restarted.encode(latest), /used nonce/, 'with the codec of a later configuration')
+})
+
 t.test('the same decision under the same key has the same bytes', async (t) => {
   const made =
-    'AQEDAwMDAwMDAwMDAwmzULeBuPJe0DEgKgAqk4SMtaIo9OFCwMmDvPEbw86qCBGcPxlUK-EepRJc9MD6bAqwKqXrKvR4HmJ6qMlPMRyLhoQJXbnwd5MDnMxbjya4-BJV4T-o2aj9A60d13AkxEsSM3s'
-  const fixed = createContextCodec([{ id: 1, secret: Buffer.alloc(32, 7) }], hour, nonces)
+    'AQEDAwMDAwMDAwMDAwmFSzGut9KEbAiHBajNPt83HNsh_SDEvRSyf8E-96k_1o6ZsR_RhIJN_yrmntPIHML8-0kXbjImr-KMEKr4qTI2GatwpgQ1XkjcC-mCE1OEBZ6mEJ9pf1vzJMjeWNrYUlnzJns'
+  const fixed = createContextCodec(
+    [{ id: 1, secret: Buffer.alloc(32, 7) }],
+    hour,
+    new RepeatedNonces(),
+  )
   const { text } = fixed.encode(
     record({
       id: 'AwMDAwMDAwMDAwMJ',
@@ -161,8 +184,35 @@ t.test('the same decision under the same key has the same bytes', async (t) => {
   t.equal(text, made)
 })
 
+t.test('a context is sealed as decision 13 says', async (t) => {
+  const { id, secret } = keys[0]!
+  const cipherKey = Buffer.from(hkdfSync('sha256', secret, '', 'bidweir context v1', 32))
+  for (const bidId of ['bid-ü', 'x'.repeat(171)]) {
+    const one = record({ bidId })
+    const plain = Buffer.alloc(512)
+    const plainEnd = writeRecord(plain, 0, one)
+    plain.set(one.features, plainEnd)
+    const nonce = Buffer.from(one.id, 'base64url')
+    const counter = Buffer.alloc(16)
+    nonce.copy(counter, 0, 0, 8)
+    counter.writeBigUInt64BE(BigInt(nonce.readUInt32BE(8)) * 26n, 8)
+    const stream = createCipheriv('aes-256-ctr', cipherKey, counter)
+    const macKey = stream.update(Buffer.alloc(32))
+    const head = Buffer.concat([Buffer.from([1, id]), nonce])
+    const sealed = Buffer.concat([
+      head,
+      stream.update(plain.subarray(0, plainEnd + one.features.length)),
+    ])
+    const isShort = bidId.length < 171
+    const lengths = Buffer.from([0, sealed.length, isShort ? 0 : 1, 0])
+    const data = isShort ? bidId : createHash('sha256').update(bidId).digest('base64url')
+    const tag = definedTag(macKey, Buffer.concat([lengths, sealed, Buffer.from(data)]))
+    t.equal(codec.encode(one).text, Buffer.concat([sealed, tag]).toString('base64url'))
+  }
+})
+
 t.test('a context encrypts the bytes that the bid log wrote', async (t) => {
-  const log = createBidLog({ ttl: hour, now: () => at })
+  const log = new LocalBidLog({ ttl: hour, now: () => at })
   for (let index = 0; index < 20_000; index++) {
     const one = record({
       bidId: `bid-${index}`,
@@ -171,7 +221,7 @@ t.test('a context encrypts the bytes that the bid log wrote', async (t) => {
       features: new Uint8Array(randomBytes(index % 60)),
     })
     const { text, withFeatures } = codec.encode(one, log.put(one))
-    if (index % 97 === 0) t.strictSame(codec.encode(one), { text, withFeatures }, `${index}`)
+    if (index % 97 === 0) t.strictSame(repeating.encode(one), { text, withFeatures }, `${index}`)
     const { record: back } = codec.decode(text, one.bidId, at)
     if (!isDeepStrictEqual(back?.domain, one.domain)) t.strictSame(back, one)
     if (!isDeepStrictEqual(log.find(one.bidId), [one])) t.strictSame(log.find(one.bidId), [one])
@@ -182,7 +232,7 @@ t.test('each name of a record is its own, whatever the record before had', async
   const names = { supplier: 'beta', publisher: 'pub-2', domain: 'other.example', currency: 'EUR' }
   for (const [name, value] of Object.entries(names)) {
     const [one, other] = [record(), record({ [name]: value })]
-    const texts = [one, other, one].map((each) => codec.encode(each).text)
+    const texts = [one, other, one].map((each) => repeating.encode(each).text)
     const back = texts.map((text) => codec.decode(text, 'bid-1', at).record)
     t.strictSame(back, [one, other, one], name)
   }
@@ -202,6 +252,7 @@ t.test('contexts of one process decode in any order', async (t) => {
   for (const { one, text } of made.toReversed())
     t.strictSame(reader!.decode(text, 'bid-1', at).record, one)
   // A context that was made again, out of order, has the same bytes.
+  const again = createContextCodec(ring, hour, new RepeatedNonces())
   for (const { one, text } of [made[7]!, made[299]!, made[31]!, made[32]!])
-    t.equal(writer!.encode(one).text, text)
+    t.equal(again.encode(one).text, text)
 })

@@ -3,7 +3,7 @@ import t from 'tap'
 import { mulberry32 } from '../../../opd/base/random.ts'
 import { createEngine } from '../../../opd/engine/engine.ts'
 import { ExposureSampler } from '../../../opd/pricing/exposures.ts'
-import { createBidLog } from '../../../opd/state/bid-log.ts'
+import { LocalBidLog } from '../../../opd/state/bid-log.ts'
 import { aloneDeps, auction, hour, testEngine } from '../../support/engine.ts'
 import { integration } from '../../support/opd-doubles.ts'
 
@@ -42,7 +42,7 @@ t.test('a decision that is left out trains with neither its exposure nor its win
   const { config, learner, clock, now } = testEngine({ integrations: [integration('acme', {})] })
   const engine = createEngine(config, {
     learners: { of: () => learner, version: () => 1, epoch: () => 0 },
-    bidLog: createBidLog({ ttl: hour, now }),
+    bidLog: new LocalBidLog({ ttl: hour, now }),
     ...aloneDeps,
     now,
   })

@@ -4,7 +4,7 @@ import type { DecisionEntry } from '../../../opd/ports.ts'
 import { createContextCodec, Nonces } from '../../../opd/pricing/context.ts'
 import { Pricing } from '../../../opd/pricing/pricing.ts'
 import { ModeStats } from '../../../opd/pricing/stats.ts'
-import { createBidLog } from '../../../opd/state/bid-log.ts'
+import { LocalBidLog } from '../../../opd/state/bid-log.ts'
 import { type AskedBid, auction, keys, testEngine } from '../../support/engine.ts'
 import { bid, fixedLearner, integration } from '../../support/opd-doubles.ts'
 
@@ -39,7 +39,7 @@ t.test('the decision log knows no name, and a test is not in it', async (t) => {
   const now = () => 1_800_000_000_000
   const deps = {
     learners: { of: () => fixedLearner(0.9), version: () => 3, epoch: () => 0 },
-    bidLog: createBidLog({ ttl: 1000, now }),
+    bidLog: new LocalBidLog({ ttl: 1000, now }),
     observer: null,
     shared: null,
     sink: {

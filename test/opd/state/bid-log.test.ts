@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'no
 import { join } from 'node:path'
 import t from 'tap'
 import { createBidBatch, recordsOf } from '../../../opd/state/bid-entry.ts'
-import { createBidLog } from '../../../opd/state/bid-log.ts'
+import { LocalBidLog } from '../../../opd/state/bid-log.ts'
 import { restoreBids, spoolBids } from '../../../opd/state/bid-spool.ts'
 import type { DecisionRecord } from '../../../opd/types.ts'
 import { decided } from '../../support/decision-record.ts'
@@ -21,7 +21,7 @@ const record = (bidId: string, over: Partial<DecisionRecord> = {}) =>
   })
 
 t.test('finds the latest decision of each supplier', async (t) => {
-  const log = createBidLog({ ttl: hour, now: () => now })
+  const log = new LocalBidLog({ ttl: hour, now: () => now })
   const first = record('b')
   const second = record('b', { priceDsp: '2.6', seat: 'seat-1' })
   const other = record('b', { supplier: 'b-exchange', seat: 'seat-2' })
@@ -31,7 +31,7 @@ t.test('finds the latest decision of each supplier', async (t) => {
 })
 
 t.test('any text is a bid id', async (t) => {
-  const log = createBidLog({ ttl: hour, now: () => now })
+  const log = new LocalBidLog({ ttl: hour, now: () => now })
   const ids = ['', '\0', 'ü'.repeat(300), 'x'.repeat(3_000_000), '💸', `${'y'.repeat(513)}`]
   for (const bidId of ids) log.put(record(bidId))
   for (const bidId of ids) t.equal(log.find(bidId)[0]?.bidId, bidId)
@@ -39,7 +39,7 @@ t.test('any text is a bid id', async (t) => {
 })
 
 t.test('a decision is found until its time is over', async (t) => {
-  const log = createBidLog({ ttl: hour, now: () => now })
+  const log = new LocalBidLog({ ttl: hour, now: () => now })
   log.put(record('old'))
   now += hour
   t.equal(log.find('old').length, 1)
@@ -49,7 +49,7 @@ t.test('a decision is found until its time is over', async (t) => {
 
 t.test('bounded by count and by bytes, the oldest goes first, and each is counted', async (t) => {
   for (const bound of [{ maxEntries: 20_000 }, { maxBytes: 4 * 1024 * 1024 }]) {
-    const log = createBidLog({ ttl: hour, now: () => now, ...bound })
+    const log = new LocalBidLog({ ttl: hour, now: () => now, ...bound })
     for (let index = 0; index < 100_000; index++) log.put(record(`bid-${index}`))
     t.ok(log.stats.bytes <= (bound.maxBytes ?? 64 * 1024 * 1024))
     t.ok(log.stats.entries <= (bound.maxEntries ?? 100_000))
@@ -61,7 +61,7 @@ t.test('bounded by count and by bytes, the oldest goes first, and each is counte
 })
 
 t.test('memory of expired decisions is used again', async (t) => {
-  const log = createBidLog({ ttl: hour, now: () => now, maxEntries: 1_000_000 })
+  const log = new LocalBidLog({ ttl: hour, now: () => now, maxEntries: 1_000_000 })
   for (let round = 0; round < 10; round++) {
     for (let index = 0; index < 10_000; index++) log.put(record(`r${round}-${index}`))
     now += 2 * hour
@@ -72,13 +72,13 @@ t.test('memory of expired decisions is used again', async (t) => {
 })
 
 t.test('one bid id for ever is walked no further than a bound', async (t) => {
-  const log = createBidLog({ ttl: hour, now: () => now })
+  const log = new LocalBidLog({ ttl: hour, now: () => now })
   for (let index = 0; index < 50_000; index++) log.put(record('same'))
   t.equal(log.find('same').length, 1)
 })
 
 t.test('batches of another process are found like own decisions, the latest first', async (t) => {
-  const log = createBidLog({ ttl: hour, now: () => now })
+  const log = new LocalBidLog({ ttl: hour, now: () => now })
   const sent: { bytes: Buffer; count: number }[] = []
   const batch = createBidBatch((bytes, count) => sent.push({ bytes: Buffer.from(bytes), count }))
   const ids = ['a', '', 'ü'.repeat(300), 'x'.repeat(3_000_000), '💸']
@@ -104,7 +104,7 @@ t.test('batches of another process are found like own decisions, the latest firs
 })
 
 t.test('a batch is sent when it is full, and slabs take any number of them', async (t) => {
-  const log = createBidLog({ ttl: hour, now: () => now })
+  const log = new LocalBidLog({ ttl: hour, now: () => now })
   const batch = createBidBatch((bytes) => log.append(Buffer.from(bytes)))
   const count = 40_000
   for (let n = 0; n < count; n++) batch.put(record(`many ${n}`))
@@ -117,7 +117,7 @@ t.test('a bid log that is written to disk and read again', async (t) => {
   const warnings: object[] = []
   const quiet = { info() {}, error() {}, warn: (fields: object) => void warnings.push(fields) }
   const path = join(newFolder(), 'bid-log')
-  const log = createBidLog({ ttl: hour, now: () => now })
+  const log = new LocalBidLog({ ttl: hour, now: () => now })
   const old = record('old')
   log.put(old)
   now += hour + 1
@@ -127,7 +127,7 @@ t.test('a bid log that is written to disk and read again', async (t) => {
   t.equal(statSync(path).mode & 0o777, 0o600)
 
   const restored = async () => {
-    const next = createBidLog({ ttl: hour, now: () => now })
+    const next = new LocalBidLog({ ttl: hour, now: () => now })
     await restoreBids(path, next, quiet)
     t.notOk(existsSync(path), 'the file is removed')
     return next

@@ -13,7 +13,7 @@ function nodeOf(t: Test, first: ModelManager) {
   const pack = (mode: string) => first.models.packed(mode as 'revenue')
   const bus = localModels(first.models.node, pack, began)
   const sync = (modelManager: ModelManager) => {
-    const modelSync = new ModelSync({ modelManager, bus, log, now: roundClock() })
+    const modelSync = new ModelSync({ modelManager, bus, log, now: roundClock(), timers: false })
     t.teardown(() => modelSync.close())
     return modelSync
   }

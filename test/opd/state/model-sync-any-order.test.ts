@@ -6,9 +6,9 @@ import { readdirSync } from 'node:fs'
 import { createClient } from '@redis/client'
 import * as fc from 'fast-check'
 import t from 'tap'
+import type { ModelBus } from '../../../opd/state/model-bus.ts'
 import { ModelSync } from '../../../opd/state/model-sync.ts'
-import { openRedis } from '../../../opd/state/redis.ts'
-import type { ModelBus } from '../../../opd/state/shared-model.ts'
+import { RedisState } from '../../../opd/state/redis.ts'
 import { snapshots } from '../../../opd/state/snapshots.ts'
 import { type Operator, operatorOf } from '../../support/model-control.ts'
 import {
@@ -62,7 +62,7 @@ async function world(
   const make = async (dir: string) => {
     const modelManager = modelManagerOf(dir, () => now)
     await operator.execute(modelManager)
-    const options = { modelManager, bus: busOf(), log, now: roundClock() }
+    const options = { modelManager, bus: busOf(), log, now: roundClock(), timers: false }
     return { dir, modelManager, modelSync: new ModelSync(options) }
   }
   const nodes = await Promise.all([0, 1, 2].map(() => make(newFolder())))
@@ -175,7 +175,8 @@ t.test('the same on a real Redis', { skip: redisAbsent }, async (t) => {
   t.teardown(() => cleaner.destroy())
   const { url } = server
   const operator = await operatorOf(t, isSum)
-  const open = () => openRedis({ url, location: 'us', bidTtl: () => 60_000, log, onNodes() {} })
+  const open = () =>
+    new RedisState({ url, location: 'us', bidTtl: () => 60_000, log, onNodes() {} })
   await fc.assert(
     fc.asyncProperty(steps(true), async (all) => {
       await cleaner.flushAll()
@@ -185,7 +186,7 @@ t.test('the same on a real Redis', { skip: redisAbsent }, async (t) => {
       const endLeases = async () => {
         for (const key of await cleaner.keys('*lease')) await cleaner.del(key)
       }
-      const { nodes } = await world(operator, all, () => clients[next++ % 3]!, endLeases)
+      const { nodes } = await world(operator, all, () => clients[next++ % 3]!.models, endLeases)
       const sums = nodes.map(({ modelManager }) => sumOf(modelManager))
       await Promise.all(clients.map((client) => client.close()))
       return new Set(sums).size === 1 && onceEach(sums[0]!)

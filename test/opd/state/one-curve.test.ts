@@ -92,6 +92,6 @@ t.test('nodes of 100 agree 10 s after the last notice, one that joins too', asyn
   await pass(10_000, false)
   t.ok(spread() <= 0.03, String(spread()))
   for (const { modelSync } of nodes) t.equal(modelSync.counts.dropped, 0)
-  t.ok(nodes.reduce((sum, { modelSync }) => sum + modelSync.counts.curvesAdopted, 0) > 0)
+  t.ok(nodes.reduce((sum, { modelSync }) => sum + modelSync.counts.curvesReceived, 0) > 0)
   t.same(errors, [])
 })

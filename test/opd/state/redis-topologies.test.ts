@@ -2,7 +2,7 @@
 import t from 'tap'
 import { redisAddress } from '../../../opd/base/redis-address.ts'
 import { ModelSync } from '../../../opd/state/model-sync.ts'
-import { openRedis, type RedisState } from '../../../opd/state/redis.ts'
+import { RedisState } from '../../../opd/state/redis.ts'
 import { decided } from '../../support/decision-record.ts'
 import { learn, modelManagerOf, sumOf } from '../../support/model-sync.ts'
 import { ask } from '../../support/redis.ts'
@@ -12,7 +12,7 @@ import { until } from '../../support/until.ts'
 const log = { info() {}, warn() {}, error() {} }
 const record = (bidId: string) => decided({ id: `d-${bidId}`, bidId })
 const open = ({ url }: Servers) =>
-  openRedis({ url, location: 'us', bidTtl: () => 60_000, log, onNodes: () => {} })
+  new RedisState({ url, location: 'us', bidTtl: () => 60_000, log, onNodes: () => {} })
 
 /** Bid log, tokens and models of two nodes. */
 async function share(one: RedisState, two: RedisState, name: string): Promise<void> {
@@ -32,7 +32,7 @@ async function share(one: RedisState, two: RedisState, name: string): Promise<vo
   await until(sharesTokens, { what: 'one bucket of tokens' })
   const nodes = [one, two].map((redis) => {
     const modelManager = modelManagerOf(null)
-    return { modelManager, modelSync: new ModelSync({ modelManager, bus: redis, log }) }
+    return { modelManager, modelSync: new ModelSync({ modelManager, bus: redis.models, log }) }
   })
   learn(nodes[0]!.modelManager, 1)
   learn(nodes[1]!.modelManager, 2)

@@ -4,6 +4,7 @@ import { OnlineLearner } from '../../../opd/learner/learner.ts'
 import { ManagedLearner } from '../../../opd/state/managed-learner.ts'
 import { Refitter } from '../../../opd/state/refitter.ts'
 import { chances, taught } from '../../support/learners.ts'
+import { until } from '../../support/until.ts'
 
 const late = 2e12
 const errors: string[] = []
@@ -68,4 +69,18 @@ t.test('a frozen model has no job', (t) => {
   learner.freeze(false)
   t.not(learner.inner.refitJob(late), null)
   t.end()
+})
+
+t.test('a refit that takes too long is ended, and counts as failed', async (t) => {
+  const refitter = new Refitter(log, () => {})
+  t.equal(refitter.seconds, 0)
+  refitter.poll([model().learner], late)
+  t.ok(refitter.seconds > 0)
+  const { running } = refitter as unknown as { running: { since: number } }
+  running.since -= 601_000
+  refitter.poll([], late)
+  await until(() => refitter.seconds === 0)
+  t.same(refitter.counts, { applied: 0, failed: 1 })
+  t.match(errors.at(-1), 'a refit failed')
+  await refitter.close()
 })

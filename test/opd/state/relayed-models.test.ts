@@ -1,10 +1,10 @@
 /** Nodes of several processes on one Redis: one model, also while Redis is away. */
 import t, { type Test } from 'tap'
 import { localModels } from '../../../opd/state/local-models.ts'
+import type { ModelBus } from '../../../opd/state/model-bus.ts'
 import type { ModelManager } from '../../../opd/state/model-manager.ts'
 import { ModelSync } from '../../../opd/state/model-sync.ts'
 import { relayedModels } from '../../../opd/state/relayed-models.ts'
-import type { ModelBus } from '../../../opd/state/shared-model.ts'
 import {
   learn,
   log,
@@ -37,9 +37,16 @@ function switched(bus: ModelBus) {
 function nodeOf(t: Test, redis: ModelBus) {
   const first = modelManagerOf(newFolder())
   const pack = (mode: string) => first.models.packed(mode as 'revenue')
-  const buses = relayedModels(localModels(first.models.node, pack, Date.now()), redis)
+  const buses = relayedModels(localModels(first.models.node, pack, 1e12), redis)
   const sync = (modelManager: ModelManager, bus: ModelBus) => {
-    const modelSync = new ModelSync({ modelManager, bus, log, timeout: 30, now: roundClock() })
+    const modelSync = new ModelSync({
+      modelManager,
+      bus,
+      log,
+      timeout: 30,
+      now: roundClock(),
+      timers: false,
+    })
     t.teardown(() => modelSync.close())
     return modelSync
   }
@@ -78,7 +85,7 @@ for (const is of ['away', 'hanging'] as const)
     learn(nodes[0].first, 1)
     learn(nodes[0].worker, 2)
     learn(nodes[1].worker, 4)
-    await rounds([...nodes], 2)
+    await rounds([...nodes], 4)
     t.same(nodes[0].sums(), [3, 3])
     t.same(nodes[1].sums(), [4, 4])
     if (is === 'hanging') return
@@ -95,11 +102,14 @@ t.test('a curve that another node shares reaches the workers', async (t) => {
   )
   const head = { epoch: 0, seen: [], version: 7 }
   const curve = Buffer.from('a curve')
-  await redis.look('revenue-curve', 'other', true, 0)
-  await redis.writeModel('revenue-curve', 'other', head, curve)
-  t.same((await worker.look('revenue-curve', 'second', false, 0)).head, null)
-  t.same((await first.look('revenue-curve', 'first', false, 0)).head, head)
-  t.same(await first.readModel('revenue-curve'), curve)
-  t.same((await worker.look('revenue-curve', 'second', false, 0)).head, head)
-  t.same(await worker.readModel('revenue-curve'), curve)
+  const none = { whole: 0, curve: 0 }
+  const seenBy = async (bus: ModelBus, node: string) =>
+    (await bus.look('revenue', node, false, none)).curve.head
+  await redis.look('revenue', 'other', true, none)
+  await redis.writeModel('revenue', 'curve', 'other', head, curve)
+  t.same(await seenBy(worker, 'second'), null)
+  t.same(await seenBy(first, 'first'), head)
+  t.same(await first.readModel('revenue', 'curve'), curve)
+  t.same(await seenBy(worker, 'second'), head)
+  t.same(await worker.readModel('revenue', 'curve'), curve)
 })

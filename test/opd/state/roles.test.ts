@@ -1,9 +1,9 @@
 /** Nodes with the role serve price by the curve of the trainers, and read no updates of each other. */
 import t from 'tap'
 import { type BidFacts, createLearner } from '../../../opd/learner.ts'
-import { createModelManager } from '../../../opd/state/model-manager.ts'
+import type { ModelBus } from '../../../opd/state/model-bus.ts'
+import { ModelManager } from '../../../opd/state/model-manager.ts'
 import { ModelSync, type NodeRole } from '../../../opd/state/model-sync.ts'
-import type { ModelBus } from '../../../opd/state/shared-model.ts'
 import { log, memoryBus } from '../../support/model-sync.ts'
 import { newFolder } from '../../support/process.ts'
 
@@ -17,7 +17,7 @@ function cluster(roles: readonly NodeRole[]) {
   const nodes = roles.map((role) => {
     let fetched = 0
     const dir = newFolder()
-    const modelManager = createModelManager({
+    const modelManager = new ModelManager({
       ...{ dir, attributionWindow: 3_600_000, now: () => now, log },
       ...{ advanceEvery: 1e9, snapshotEvery: 1e9, refitEvery: 1e9, trains: role !== 'serve' },
     })
@@ -28,7 +28,7 @@ function cluster(roles: readonly NodeRole[]) {
         return bus.fetch(mode, from)
       },
     }
-    const options = { modelManager, bus: counting, log, role, now: () => now }
+    const options = { modelManager, bus: counting, log, role, now: () => now, timers: false }
     const learner = modelManager.of('revenue')
     const modelSync = new ModelSync(options)
     return { role, modelManager, modelSync, learner, fetched: () => fetched }

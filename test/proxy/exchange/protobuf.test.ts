@@ -4,7 +4,7 @@ import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import { createEngine } from '../../../opd/engine/engine.ts'
 import { type ResponseReason, responseReasons } from '../../../opd/shared/reasons.ts'
-import { createBidLog } from '../../../opd/state/bid-log.ts'
+import { LocalBidLog } from '../../../opd/state/bid-log.ts'
 import type { DecisionRecord } from '../../../opd/types.ts'
 import { aloneDeps, keys } from '../../support/engine.ts'
 import { codings, framings, unchunked } from '../../support/framings.ts'
@@ -82,7 +82,7 @@ for (const lane of ['fast', 'general'] as const)
       {
         ...aloneDeps,
         learners: { of: () => fixedLearner(0.9), version: () => 1, epoch: () => 1 },
-        bidLog: createBidLog({ ttl: 60_000, now: Date.now }),
+        bidLog: new LocalBidLog({ ttl: 60_000, now: Date.now }),
         observer: { decided: (record) => void decided.push(record) },
         now: Date.now,
       },

@@ -1,7 +1,7 @@
 /** Every acceptance vector over real sockets, in every framing and every coding: bytes in, bytes out. */
 import t from 'tap'
 import { createEngine } from '../../../opd/engine/engine.ts'
-import { createBidLog } from '../../../opd/state/bid-log.ts'
+import { LocalBidLog } from '../../../opd/state/bid-log.ts'
 import { keys, noLog } from '../../support/engine.ts'
 import { codings, framings, unchunked } from '../../support/framings.ts'
 import { fixedLearner, integration } from '../../support/opd-doubles.ts'
@@ -27,7 +27,7 @@ const realEngine = () =>
     },
     {
       learners: { of: () => learner, version: () => 1, epoch: () => 0 },
-      bidLog: createBidLog({ ttl: 60_000, now: Date.now }),
+      bidLog: new LocalBidLog({ ttl: 60_000, now: Date.now }),
       observer: null,
       shared: null,
       sink: null,

@@ -1,5 +1,4 @@
 /** HTTP/2 of callers: by ALPN and with prior knowledge, with the contract of HTTP/1.1, and bounded. */
-import { spawn, spawnSync } from 'node:child_process'
 import {
   type ClientHttp2Session,
   type ClientHttp2Stream,
@@ -13,6 +12,7 @@ import t, { type Test } from 'tap'
 import { proxySchema } from '../../../proxy/config.ts'
 import { isPreface } from '../../../proxy/listen/http2.ts'
 import { certificate } from '../../support/certificate.ts'
+import { h2specAbsent, h2specFailures } from '../../support/h2spec.ts'
 import { sample, startProxy } from '../../support/proxy.ts'
 import { post, raw } from '../../support/raw.ts'
 import { httpSupplier } from '../../support/supplier.ts'
@@ -307,23 +307,9 @@ t.test(
   },
 )
 
-const h2spec = spawnSync('h2spec', ['--version']).status === 0 ? false : 'h2spec not found'
-
-/** The numbers and titles of the cases of h2spec in which a listener fails. */
-async function failuresOf(port: number): Promise<string[]> {
-  const child = spawn('h2spec', ['-p', String(port), '-P', '/bid/acme', '-o', '1', '--strict'])
-  let text = ''
-  child.stdout.on('data', (chunk) => {
-    text += String(chunk)
-  })
-  await new Promise((resolve) => child.once('close', resolve))
-  const failed = text.split('Failures:')[1] ?? ''
-  return [...failed.matchAll(/×\s+(\d+: .*)/g)].map(([, title]) => title!)
-}
-
 t.test(
   'h2spec finds no fault that the HTTP/2 of Node.js does not have',
-  { skip: h2spec },
+  { skip: h2specAbsent },
   async (t) => {
     const { proxy } = await world(t, {})
     const plain = createServer((request, response) => {
@@ -331,10 +317,10 @@ t.test(
     })
     t.teardown(() => plain.close())
     await new Promise<void>((resolve) => plain.listen(0, '127.0.0.1', resolve))
-    const ofNode = await failuresOf((plain.address() as AddressInfo).port)
+    const ofNode = await h2specFailures((plain.address() as AddressInfo).port, '/bid/acme')
     // On this port it is a malformed request of HTTP/1.1, which is answered 400.
     const known = new Set(['2: Sends invalid connection preface', ...ofNode])
-    const failures = await failuresOf(proxy.port)
+    const failures = await h2specFailures(proxy.port, '/bid/acme')
     t.comment(failures)
     t.same(
       failures.filter((title) => !known.has(title)),

@@ -219,6 +219,36 @@ t.test('an endpoint that comes and goes is logged ever more seldom', (t) => {
   t.end()
 })
 
+t.test('an ejection is logged although failures are not any more', (t) => {
+  const { clock, lines, all, of } = endpoints(2)
+  const fail = (count: number) => {
+    for (let n = 0; n < count; n++) of.failed(all[0]!, 'timeout')
+  }
+  fail(1)
+  of.succeeded(all[0]!)
+  fail(1)
+  t.match(lines, [{ state: 'failing' }, { state: 'up' }], 'failures are not logged for a while')
+  fail(4)
+  t.match(lines.slice(2), [{ state: 'ejected', reason: 'timeout' }])
+  clock.now += 1000
+  of.succeeded(of.choose())
+  fail(5)
+  t.match(lines.slice(3), [{ state: 'up' }], 'nor then is a second ejection')
+  t.end()
+})
+
+t.test('checks that succeed again end an ejection', (t) => {
+  const { lines, all, of } = endpoints(2)
+  for (let n = 0; n < 5; n++) of.failed(all[0]!, 'timeout')
+  of.setHealth(all[0]!, 'status 503')
+  of.setHealth(all[0]!, null)
+  t.equal(all[0]!.state, 'up')
+  t.match(lines.at(-1), { state: 'up', reason: 'health_check' })
+  const chosen = new Set(Array.from({ length: 100 }, () => of.choose()))
+  t.ok(chosen.has(all[0]!), 'it gets requests at once')
+  t.end()
+})
+
 t.test('the only endpoint of a supplier is shown as failing, logged, and back', async (t) => {
   let mode: 'reset' | 'status' | 'silent' | 'good' = 'reset'
   const supplier = await rawSupplier((socket) => {

@@ -1,5 +1,7 @@
 /** Active health checks: what they send, when an endpoint is out and back, and what they never do. */
 import t, { type Test } from 'tap'
+import type { Endpoint } from '../../../proxy/upstream/endpoints.ts'
+import { HealthChecks } from '../../../proxy/upstream/health-checks.ts'
 import { sample, startProxy, type TestProxy } from '../../support/proxy.ts'
 import { post, raw } from '../../support/raw.ts'
 import { httpSupplier, rawSupplier } from '../../support/supplier.ts'
@@ -31,6 +33,18 @@ const send = async (proxy: TestProxy, count: number) => {
     statuses.add((await raw(proxy.port, post('/bid/acme', '{}'))).status)
   return [...statuses]
 }
+
+t.test('without checks, only an endpoint that failed earlier ones changes its state', (t) => {
+  const [healthy, failed] = [{ unhealthy: null }, { unhealthy: 'status 503' }] as Endpoint[]
+  const changed: unknown[] = []
+  const checks = new HealthChecks({ checks: 0, failedChecks: 0 }, (endpoint, fault) => {
+    changed.push([endpoint, fault])
+  })
+  checks.configure([healthy!, failed!], undefined, null)
+  // Each change is told to all processes of the node: thousands of suppliers have none at a start.
+  t.strictSame(changed, [[failed, null]])
+  t.end()
+})
 
 for (const lane of ['fast', 'general'] as const) {
   t.test(

@@ -3,7 +3,11 @@ import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import { proxySchema, routeSchema } from '../../../proxy/config.ts'
 import { HeadTemplates } from '../../../proxy/wire/head-templates.ts'
-import { readRequestHead, setLength } from '../../../proxy/wire/request-head.ts'
+import {
+  readRequestHead,
+  readRequestLine,
+  setLineAndLength,
+} from '../../../proxy/wire/request-head.ts'
 import { readResponseHead } from '../../../proxy/wire/response-head.ts'
 import { mutated } from '../../support/fuzz/mutate.ts'
 import { lines } from '../../support/fuzz/requests.ts'
@@ -17,8 +21,9 @@ const blankLine = '\r\n\r\n'
 t.test('a damaged head matches only what the fast lane reads in the same way', async (t) => {
   const request =
     'POST /bid/acme?a=1 HTTP/1.1\r\nHost: a\r\nContent-Length: 19\r\nX-A: b\r\nAccept: */*\r\n'
+  const fieldsAt = request.indexOf('\r\n') + 2
   const requests = new HeadTemplates<true>(1)
-  requests.keep(request, true, true)
+  requests.keep(request.slice(fieldsAt), true, true)
   const response = 'HTTP/1.1 200 OK\r\nServer: a\r\nContent-Length:  23 \r\nX-A: b\r\n'
   const responses = new HeadTemplates<true>(1)
   responses.keep(response, true, true)
@@ -30,11 +35,12 @@ t.test('a damaged head matches only what the fast lane reads in the same way', a
   let matched = 0
   for (let count = 0; count < 20_000; count++) {
     const first = mutated(`${request}\r\n{"id":"1","imp":[]}`, random, lines)
-    if (requests.match(first) !== null) {
+    const line = readRequestLine(first.slice(0, first.indexOf('\r\n') + 2))
+    if (line !== null && requests.match(first, line.text.length) !== null) {
       matched++
       const { end, length } = requests
       const wanted = readRequestHead(request)!
-      setLength(wanted, length)
+      setLineAndLength(wanted, line, length)
       const digits = /Content-Length: (\d+)/.exec(first)![1]!
       wanted.fields[3] = digits
       expect(first.indexOf(blankLine) + 4, end, first)
@@ -85,6 +91,45 @@ t.test(
     t.equal(send(long), null, 'a long head is not kept')
   },
 )
+
+t.test('requests for several suppliers on one connection each get their own head', async (t) => {
+  const suppliers = await Promise.all(
+    [1, 2, 3].map(() => httpSupplier((_request, response, body) => response.end(body))),
+  )
+  const proxy = await startProxy(
+    Object.fromEntries(
+      suppliers.map(({ url }, nth) => [
+        `s${nth}`,
+        nth === 2
+          ? { endpoints: [url], headers: { set: { 'X-Set': 'yes' } } }
+          : { endpoints: [url] },
+      ]),
+    ),
+  )
+  t.teardown(() => Promise.all([proxy.close(), ...suppliers.map((each) => each.close())]))
+  const long = `?q=${'x'.repeat(600)}`
+  const queries = ['', '?a=1', '?a=2', long, '?a=2', '']
+  const sent = queries.flatMap((query) => [0, 1, 2, 1].map((nth) => ({ nth, query })))
+  const caller = keptOpen(proxy.port)
+  for (const [at, { nth, query }] of sent.entries()) {
+    const body = `{"id":"${at}"}`
+    t.equal((await caller.ask(post(`/bid/s${nth}${query}`, body))).body, body)
+  }
+  caller.end()
+  for (const [nth, { url, requests }] of suppliers.entries()) {
+    const { host, pathname } = new URL(url)
+    const wanted = sent.flatMap((each, at) => (each.nth === nth ? [{ ...each, at }] : []))
+    t.strictSame(
+      requests.map((each) => each.url),
+      wanted.map(({ query }) => `${pathname}${query}`),
+    )
+    for (const { headers } of requests) {
+      t.strictSame(headers.slice(0, 2), ['Host', host])
+      t.equal(headers.includes('X-Set'), nth === 2)
+      t.equal(headers.filter((name) => name.toLowerCase() === 'host').length, 1)
+    }
+  }
+})
 
 t.test(
   'requests that differ in their length, or in one more field, are sent as they are',

@@ -88,6 +88,25 @@ t.test(
   },
 )
 
+t.test('changes that follow each other are loaded by one thread', async (t) => {
+  const path = file('suppliers: []')
+  const load = createLoad(path)
+  const threads: unknown[] = []
+  const started = (worker: unknown) => void threads.push(worker)
+  process.on('worker', started)
+  t.teardown(() => process.off('worker', started))
+  const idsAfter = async (text: string) => {
+    writeFileSync(path, text)
+    return (await load()).config?.suppliers.map(({ id }) => id) ?? null
+  }
+  t.same(await idsAfter('suppliers: [{id: a, endpoints: ["http://x/"]}]'), ['a'])
+  t.equal(threads.length, 1, 'the thread of a start')
+  t.same(await idsAfter('suppliers: [{id: b, endpoints: ["http://x/"]}]'), ['b'])
+  t.same(await idsAfter('suppliers: ['), null)
+  t.same(await idsAfter('suppliers: [{id: b, endpoints: ["http://x/"]}]'), ['b'])
+  t.equal(threads.length, 2, 'ends, and that of a reload remains')
+})
+
 t.test('faults beyond 10,000 are counted, and long ones are cut', async (t) => {
   const rows = Array.from({ length: 5050 }, (_each, n) => `  - {id: A${n}, endpoints: [1]}\n`)
   const long = `  - {id: a, endpoints: ["http://x"], ${'x'.repeat(1000)}: 1}\n`

@@ -77,7 +77,11 @@ t.test('a supplier of the API sends no variable and no file of the node', (t) =>
   for (const name of ['partner', 'long', 'data/keys.json', 'db-password'])
     writeFileSync(join(folder, name), name === 'long' ? 'x'.repeat(5000) : 'hunter2')
   const own = [join(folder, 'data/keys.json'), join(folder, 'db-password')]
-  const rules = referenceRules(folder, () => own)
+  const rules = referenceRules(
+    folder,
+    () => own,
+    () => false,
+  )
   process.env['BIDWEIR_SUPPLIER_ACME'] = 'hunter2'
   t.teardown(() => delete process.env['BIDWEIR_SUPPLIER_ACME'])
   const faults = (secret: unknown) =>

@@ -41,7 +41,7 @@ t.test('traffic keeps its rate over keep-alive connections', async (t) => {
 t.test('a notice is made of the answer’s own nurl', async (t) => {
   const nurl =
     'https://win.demo.example/win?bid_id=b1&price=${AUCTION_PRICE}&svc_opd=AbC-_&in=2.4&out=2.2'
-  t.equal(impressionQuery(nurl, 2.2, 'demo'), 'ssp=demo&bid_id=b1&price=2.2&svc_opd=AbC-_')
+  t.equal(String(impressionQuery(nurl, 2.2, 'demo')), 'ssp=demo&bid_id=b1&price=2.2&svc_opd=AbC-_')
 })
 
 t.test('notices are lost and doubled as asked, and close() drops what waits', async (t) => {

@@ -48,7 +48,8 @@ async function world(t: Test, warned: (message: string) => void) {
       const service = await startService({
         loaded: { ...loaded, config: config! },
         load: null,
-        log,
+        log: { level: 'info', ...log },
+        watch: null,
       })
       t.teardown(async () => {
         await service.stop(0, 5000)

@@ -6,7 +6,7 @@ import { html } from '../html.js'
 import { call } from '../session.js'
 import { live, may, readLive, seesAll } from '../state.js'
 
-/** @import { LiveIntegration } from '../../../fleet/live-schema.ts' */
+/** @import { ListedIntegration } from '../../../fleet/live-schema.ts' */
 
 /** @param {string} ssp @param {boolean} hold */
 const setHold = (ssp, hold) =>
@@ -46,7 +46,7 @@ export function HoldButton({ ssp, name, held, short = false }) {
 
 const words = { no: 'not held', own: 'on hold', all: 'on hold with all' }
 
-/** @type {import('../components.js').Column<LiveIntegration>[]} */
+/** @type {import('../components.js').Column<ListedIntegration>[]} */
 const columns = [
   text(
     'Supplier',

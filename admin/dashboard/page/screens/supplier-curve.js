@@ -12,20 +12,33 @@ import { ApiError, call } from '../session.js'
 
 const width = 100
 const height = 40
+const ticks = [0.5, 0.6, 0.7, 0.8, 0.9, 1]
 
-/** The curve with its scale: factors below, chances of winning beside. @param {{ points: Point[], at: number }} props */
-function Line({ points, at }) {
+/** The smallest factor at which the floor of kept wins holds; null: at none of them. @param {Point[]} points @param {number} floor */
+const lowestKept = (points, floor) =>
+  points.find(({ kept }) => kept !== null && kept >= floor)?.factor ?? null
+
+/**
+ * The curve with its axes: factors below, chances of winning beside. `limits`: factors below which no price goes, as lines.
+ * @param {{ points: Point[], at: number, limits: { factor: number, name: string }[] }} props
+ */
+function Line({ points, at, limits }) {
   const high = Math.max(...points.map(({ win }) => win), 1e-9)
   const x = (/** @type {number} */ factor) => (factor - 0.5) * 2 * width
   const y = (/** @type {number} */ win) => height - (win / high) * (height - 2)
   const path = points
     .map(({ factor, win }) => `${x(factor).toFixed(1)} ${y(win).toFixed(2)}`)
     .join('L')
+  const ofLimits = limits.map(({ factor, name }) => `${name} at factor ${plain(factor)}`).join(', ')
   return html`<figure class="plot">
-    <div class="ends upright" aria-hidden="true"><span>${percent(high)}</span><span>${percent(0)}</span></div>
+    <div class="ends upright" aria-hidden="true">${[1, 0.5, 0].map((part) => html`<span key=${part}>${percent(part * high)}</span>`)}</div>
     <svg class="curve" viewBox=${`0 0 ${width} ${height}`} preserveAspectRatio="none" role="img"
-      aria-label=${`Chance of winning by factor, from 0.5 to 1: ${percent(points[0]?.win)} to ${percent(points.at(-1)?.win)}`}><path d=${`M${path}`} /><line x1=${x(at)} x2=${x(at)} y1="0" y2=${height} /></svg>
-    <div class="ends" aria-hidden="true"><span>${plain(0.5)}</span><span>factor</span><span>${plain(1)}</span></div></figure>`
+      aria-label=${`Chance of winning by factor, from 0.5 to 1: ${percent(points[0]?.win)} to ${percent(points.at(-1)?.win)}${ofLimits && `; ${ofLimits}`}`}>
+      ${ticks.map((tick) => html`<line key=${tick} class="tick" x1=${x(tick)} x2=${x(tick)} y1="0" y2=${height} />`)}
+      ${limits.map(({ factor, name }) => html`<line key=${name} class="limit" x1=${x(factor)} x2=${x(factor)} y1="0" y2=${height} />`)}
+      <path d=${`M${path}`} /><line x1=${x(at)} x2=${x(at)} y1="0" y2=${height} /></svg>
+    <div class="ends" aria-hidden="true">${ticks.map((tick) => html`<span key=${tick}>${plain(tick)}</span>`)}</div></figure>
+    <p class="soft note">Up: chance of winning. Across: factor, outbound price divided by inbound price.${ofLimits && ` Dotted: ${ofLimits}.`}</p>`
 }
 
 /** @param {{ of: LiveIntegration }} props */
@@ -66,8 +79,13 @@ export function Curve({ of }) {
             (one, other) => (other.margin > one.margin ? other : one),
             /** @type {Point} */ (points.at(-1)),
           )
+        const kept = of.opd === null ? null : lowestKept(points, of.opd.minWinRate)
+        const limits = [
+          { factor: Math.max(0.5, min_factor), name: 'minFactor' },
+          ...(kept === null ? [] : [{ factor: kept, name: 'the floor of kept wins' }]),
+        ]
         return html`<p class="soft">Means over the last ${whole(bids)} such bids that the model has learned from.</p>
-        <${Line} points=${points} at=${point.factor} />
+        <${Line} points=${points} at=${point.factor} limits=${limits} />
         <label>Factor ${plain(point.factor)}: these bids leave at ${plain(point.price)} ${currency} CPM on average
           <input type="range" min="0.5" max="1" step="0.01" value=${factor} onInput=${withValue((value) => setFactor(Number(value)))} /></label>
         <p><${Term} name="Chance of winning" />: <strong>${percent(point.win)}</strong>, that is ${percent(point.kept)} of the wins at the inbound price.

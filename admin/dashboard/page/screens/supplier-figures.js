@@ -1,7 +1,7 @@
 /** Counters of a supplier: guards, factors, endpoints, notices, and what was left unchanged. */
 
 import { Level, Term } from '../components.js'
-import { percent, rate, whole } from '../format.js'
+import { absent, duration, percent, plain, rate, whole } from '../format.js'
 import { glossary } from '../glossary.js'
 import { html } from '../html.js'
 
@@ -14,7 +14,7 @@ const guardWords = {
   silence: 'win notices have stopped: factor 1',
   drop: 'fewer wins than at this hour on earlier days: factor 1',
   kept: 'too few wins are kept: factor 1',
-  cleared: 'wins cleared above the price that was bid: factor 1',
+  cleared: 'wins cleared above the price that was bid, or far below it: factor 1',
   number: 'the model returned no number: factor 1',
 }
 
@@ -81,6 +81,31 @@ const endpointFault = ({ state, failures, reason }) =>
     ...(state === 'failing' || state === 'ejected' ? [`${whole(failures)} failures in a row`] : []),
   ].join(', ')
 
+/** @type {readonly [name: string, of: (variant: NonNullable<LiveIntegration['variants']>['main']) => string][]} */
+const variantRows = [
+  ['Requests', ({ requests }) => whole(requests)],
+  ['Failed', ({ requests, failed }) => (requests === 0 ? absent : percent(failed / requests))],
+  ['Bids a request', ({ requests, bids }) => (requests === 0 ? absent : plain(bids / requests))],
+  ['Mean price, CPM', ({ price }) => (price === null ? absent : plain(price))],
+  ['p50', ({ p50 }) => (p50 === null ? absent : duration(p50))],
+  ['p99', ({ p99 }) => (p99 === null ? absent : duration(p99))],
+]
+
+/** What the endpoints of the canary do beside the others. @param {{ of: LiveIntegration }} props */
+export function Canary({ of: { variants } }) {
+  if (variants === undefined) return null
+  const { main, canary } = variants
+  const all = main.requests + canary.requests
+  return html`<section class="sheet"><h2>Canary</h2>
+    <p>${all === 0 ? 'No request was sent' : `${percent(canary.requests / all)} of the requests went to the canary`} since the nodes started.</p>
+    <table aria-label="Canary"><thead><tr><th></th><th scope="col" class="number">Usual endpoints</th><th scope="col" class="number">Canary</th></tr></thead>
+      <tbody>${variantRows.map(
+        ([name, of]) =>
+          html`<tr key=${name}><th scope="row">${name}</th><td class="number">${of(main)}</td><td class="number">${of(canary)}</td></tr>`,
+      )}</tbody></table>
+    <p class="soft">Bids and prices are those of the supplier, before OPD.</p></section>`
+}
+
 /** @param {{ of: LiveIntegration }} props */
 export function Counts({ of }) {
   const none = html`<tr><td>none</td></tr>`
@@ -95,7 +120,9 @@ export function Counts({ of }) {
     ${block(
       'Endpoints',
       of.endpoints.map(
-        (each) => html`<tr key=${each.url}><th scope="row" class="url">${each.url}</th>
+        (
+          each,
+        ) => html`<tr key=${each.url}><th scope="row" class="url">${each.url}${each.canary && html` <span class="tag">canary</span>`}</th>
           <td><${Level} level=${endpointLevels[each.state]} label=${each.state} /> <span class="url">${endpointFault(each)}</span></td></tr>`,
       ),
     )}</section>`

@@ -2,6 +2,7 @@
  * The configuration of a supplier of the API: a form whose changes are shown before they are made, its versions, and the way
  * back to each of them. Operators of account * only.
  */
+import { signal } from '@preact/signals'
 import { useState } from 'preact/hooks'
 import { ask } from '../actions.js'
 import { Conflict } from '../changes.js'
@@ -18,9 +19,12 @@ import { may, readLive, seesAll } from '../state.js'
  * @typedef {{ version: number, at: string, who: string, action: string, supplier: object | null, difference: Difference[] }} Version
  */
 
+/** Changes that were made here; what shows the configuration reads it anew. */
+export const changesMade = signal(0)
+
 const root = '/api/svc/suppliers/'
 /** @param {string} id */
-const pathOf = (id) => `${root}${encodeURIComponent(id)}/`
+export const pathOf = (id) => `${root}${encodeURIComponent(id)}/`
 
 /** @param {unknown} value */
 const shown = (value) =>
@@ -49,7 +53,7 @@ async function explained(id, error) {
  * Sends a change, or with `dryRun` asks what it would change.
  * @param {string} id @param {{ method: string, path?: string, body?: object, etag?: string | null }} change
  */
-async function send(id, { method, path = '', body, etag }, dryRun = false) {
+export async function send(id, { method, path = '', body, etag }, dryRun = false) {
   const headers = /** @type {Record<string, string>} */ (etag ? { 'if-match': etag } : {})
   const url = `${path === root ? root : pathOf(id) + path}${dryRun ? '?dryRun=true' : ''}`
   try {
@@ -66,7 +70,7 @@ async function send(id, { method, path = '', body, etag }, dryRun = false) {
  * @param {Parameters<typeof send>[1]} change
  * @param {{ title: string, text: string, verb: string, done: string, danger?: boolean, undo?: () => Promise<unknown>, again: () => Promise<unknown> }} words
  */
-async function review(id, change, { again, undo, ...words }) {
+export async function review(id, change, { again, undo, ...words }) {
   const { difference } = await send(id, change, true)
   const changes = /** @type {Difference[]} */ (difference).map(differenceLine)
   if (changes.length === 0) throw new Error('Nothing differs.')
@@ -115,6 +119,11 @@ function changed(patch, from) {
   return entries.length === 0 ? undefined : Object.fromEntries(entries)
 }
 
+/** Whether OPD is off, and nothing else is said of it. @param {any} opd */
+const isUnset = ({ enabled, caps: limits, ...numbers }) =>
+  enabled === false &&
+  [...Object.values(numbers), ...Object.values(limits)].every((each) => each === null)
+
 /** The fields of the form as a patch. @param {(name: string) => string} field @param {Record<string, unknown>} value */
 function patchOf(field, value) {
   const state = field('enabled')
@@ -127,8 +136,8 @@ function patchOf(field, value) {
     name: field('name').trim() || null,
     endpoints: linesOf(field('endpoints')),
     timeout: field('timeout').trim() || null,
-    ...reachPatch(value, reachOf(field('reach'))),
-    opd,
+    ...reachPatch(value, reachOf(field)),
+    ...(value['opd'] === undefined && isUnset(opd) ? {} : { opd }),
   }
 }
 
@@ -153,32 +162,50 @@ function jsonOf(text, field) {
   }
 }
 
-/** Keys of how endpoints are reached and watched, as the form has them: one object in JSON. */
-const reachKeys = [
-  'tls',
-  'headers',
-  'healthCheck',
-  'outliers',
-  'discovery',
-  'canary',
-  'protocol',
-  'mirror',
-]
+/** Keys that have a field of their own, and those that are one object in JSON. */
+const ownKeys = ['protocol', 'canary', 'mirror']
+const jsonKeys = ['tls', 'headers', 'healthCheck', 'outliers', 'discovery', 'callers']
+const reachKeys = [...ownKeys, ...jsonKeys]
+/** Keys of a supplier that the form has, or that are no settings. */
+const shownKeys = new Set([
+  ...[...reachKeys, 'id', 'account', 'origin', 'version', 'stored_version'],
+  ...['name', 'endpoints', 'timeout', 'opd'],
+])
 
 /** @param {Record<string, unknown>} value */
-function reachText(value) {
-  const entries = reachKeys.flatMap((key) => (value[key] === undefined ? [] : [[key, value[key]]]))
+function jsonText(value) {
+  const entries = jsonKeys.flatMap((key) => (value[key] === undefined ? [] : [[key, value[key]]]))
   return entries.length === 0 ? '' : JSON.stringify(Object.fromEntries(entries), null, 2)
 }
 
+const jsonLabel = 'TLS, headers and checks'
+
 /** @param {string} text @returns {Record<string, unknown>} */
-function reachOf(text) {
+function jsonFieldOf(text) {
   if (text.trim() === '') return {}
-  const value = jsonOf(text, 'TLS, headers and checks')
-  const other = Object.keys(value).find((key) => !reachKeys.includes(key))
+  const value = jsonOf(text, jsonLabel)
+  const other = Object.keys(value).find((key) => !jsonKeys.includes(key))
   if (other !== undefined)
-    throw new Error(`TLS, headers and checks: ${other} is none of ${reachKeys.join(', ')}.`)
+    throw new Error(
+      ownKeys.includes(other)
+        ? `${jsonLabel}: ${other} has a field of its own.`
+        : `${jsonLabel}: ${other} is none of ${jsonKeys.join(', ')}.`,
+    )
   return value
+}
+
+/** How endpoints are reached and watched, from the fields. @param {(name: string) => string} field @returns {Record<string, unknown>} */
+function reachOf(field) {
+  const canary = linesOf(field('canary'))
+  const mirror = field('mirror').trim()
+  const part = (/** @type {string} */ name) =>
+    field(name).trim() === '' ? {} : { share: Number(field(name)) }
+  return {
+    ...(field('protocol') === '' ? {} : { protocol: field('protocol') }),
+    ...(canary.length === 0 ? {} : { canary: { endpoints: canary, ...part('canaryShare') } }),
+    ...(mirror === '' ? {} : { mirror: { endpoint: mirror, ...part('mirrorShare') } }),
+    ...jsonFieldOf(field('reach')),
+  }
 }
 
 /** A merge patch that makes `was` equal to `next`: what `next` lacks is null. @param {any} was @param {any} next @returns {any} */
@@ -203,10 +230,39 @@ const reachPatch = (value, next) =>
     ),
   )
 
-const reachHint = `{"headers": {"secretFrom": {"x-api-key": {"file": "secrets/key"}}}, "healthCheck": {"path": "/health"}}`
-const reachField = (/** @type {Record<string, unknown>} */ value) =>
-  html`<label>TLS, headers and checks of the endpoints, JSON (<code>${reachKeys.join(', ')}</code>) <textarea name="reach" rows="4" spellcheck="false" placeholder=${reachHint} defaultValue=${reachText(value)}></textarea></label>`
+const protocols = [
+  ['', 'HTTP/1.1'],
+  ['http/1.1', 'HTTP/1.1, always'],
+  ['h2', 'HTTP/2'],
+  ['auto', 'HTTP/2 where the endpoint offers it'],
+]
+const jsonHint = `{"headers": {"secretFrom": {"x-api-key": {"file": "secrets/key"}}}, "healthCheck": {"path": "/health"}}`
 
+/** @param {{ name: string, label: string, value: unknown }} props */
+const Share = ({ name, label, value }) =>
+  html`<label>${label} <input class="short" name=${name} type="number" min="0" max="1" step="any" defaultValue=${value ?? ''} placeholder="0.05" /></label>`
+
+/** @param {{ value: Record<string, any> }} props */
+const ReachFields = ({ value: { protocol = '', canary, mirror, ...value } }) =>
+  html`<label>${jsonLabel} of the endpoints, JSON (<code>${jsonKeys.join(', ')}</code>) <textarea name="reach" rows="4" spellcheck="false" placeholder=${jsonHint} defaultValue=${jsonText(value)}></textarea></label>
+    <label>Protocol <select name="protocol">${protocols.map(
+      ([key, label]) =>
+        html`<option key=${key} value=${key} selected=${key === protocol}>${label}</option>`,
+    )}</select></label>
+    <label>Canary, a URL a line <textarea name="canary" rows="2" placeholder="no canary" defaultValue=${textOfLines(canary?.endpoints ?? [])}></textarea></label>
+    <${Share} name="canaryShare" label="Share of auctions of the canary" value=${canary?.share} />
+    <label>Mirror, a URL <input name="mirror" placeholder="no mirror" autocomplete="off" defaultValue=${mirror?.endpoint ?? ''} /></label>
+    <${Share} name="mirrorShare" label="Share of requests that are mirrored" value=${mirror?.share} />`
+
+/** Names of keys that this form leaves as they are. @param {{ value: Record<string, unknown> }} props */
+function OtherKeys({ value }) {
+  const others = Object.keys(value).filter((key) => !shownKeys.has(key))
+  return html`<p class="soft">Other keys are set through the API or with <code>bidweir apply</code>${
+    others.length > 0 && `; this form leaves ${others.join(', ')} as they are`
+  }.</p>`
+}
+
+// `value` of a select would take the choice back whenever the page reads its figures; `selected` is set once.
 /** @param {{ value: Configured, etag: string | null, again: () => Promise<unknown> }} props */
 function Form({ value, etag, again }) {
   const [fault, setFault] = useState('')
@@ -238,9 +294,10 @@ function Form({ value, etag, again }) {
     <label>Name <input name="name" maxlength="255" defaultValue=${value['name'] ?? ''} placeholder=${id} autocomplete="off" /></label>
     <label>Endpoints, one a line <textarea name="endpoints" rows="3" defaultValue=${textOfLines(value['endpoints'] ?? [])}></textarea></label>
     <label>Timeout <input class="short" name="timeout" defaultValue=${value['timeout'] ?? ''} placeholder="120ms" autocomplete="off" /></label>
-    ${reachField(value)}
-    <label>OPD <select name="enabled" value=${String(opd.enabled ?? false)}>${opdStates.map(
-      ([state, label]) => html`<option key=${state} value=${state}>${label}</option>`,
+    <${ReachFields} value=${value} />
+    <label>OPD <select name="enabled">${opdStates.map(
+      ([state, label]) =>
+        html`<option key=${state} value=${state} selected=${state === String(opd.enabled ?? false)}>${label}</option>`,
     )}</select></label>
     ${opdNumbers.map(
       ([key, label, most, preset]) =>
@@ -250,6 +307,7 @@ function Form({ value, etag, again }) {
       ([key, label]) =>
         html`<label key=${key}>${label} <input class="short" name=${key} type="number" min="0" step="any" defaultValue=${opd.caps?.[key] ?? ''} placeholder="no cap" /></label>`,
     )}
+    <${OtherKeys} value=${value} />
     ${fault !== '' && html`<p class="fault" role="alert">${fault}</p>`}
     <div class="row"><button type="submit" class="primary">Show the difference</button></div>
   </form>`
@@ -299,7 +357,10 @@ export function SupplierForm({ ssp }) {
     return { value, versions, etag: response.headers.get('etag') }
   }, [ssp, allowed])
   if (!allowed) return null
-  const again = () => Promise.all([found.again(), readLive()])
+  const again = () => {
+    changesMade.value++
+    return Promise.all([found.again(), readLive()])
+  }
   return html`<section class="sheet"><h2>Configure</h2>
     ${loaded(found, (of) =>
       of === null
@@ -325,7 +386,7 @@ export function NewSupplier() {
         ...(account === '' ? {} : { account }),
         endpoints: linesOf(field('endpoints')),
         ...(field('timeout').trim() === '' ? {} : { timeout: field('timeout').trim() }),
-        ...reachOf(field('reach')),
+        ...reachOf(field),
       }
       await review(
         id,
@@ -351,7 +412,7 @@ export function NewSupplier() {
       <label>Account whose users see it <input name="account" maxlength="255" placeholder="account * only" /></label>
       <label>Endpoints, one a line <textarea name="endpoints" rows="3" required></textarea></label>
       <label>Timeout <input class="short" name="timeout" placeholder="120ms" /></label>
-      ${reachField({})}
+      <${ReachFields} value=${{}} />
       ${fault !== '' && html`<p class="fault" role="alert">${fault}</p>`}
       <div class="row"><button type="submit">Show the difference</button></div>
     </form></details>`

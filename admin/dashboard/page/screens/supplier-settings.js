@@ -4,6 +4,7 @@ import { loaded, useRead } from '../components.js'
 import { absent, percent, whole } from '../format.js'
 import { html } from '../html.js'
 import { call } from '../session.js'
+import { changesMade } from './supplier-form.js'
 
 /** @param {any} opd */
 function opdWords(opd) {
@@ -42,12 +43,14 @@ export function Settings({ ssp }) {
   const found = useRead(async () => {
     const { suppliers } = await call('/api/svc/configuration/')
     return suppliers.find((/** @type {{ id: string }} */ { id }) => id === ssp) ?? {}
-  }, [ssp])
+  }, [ssp, changesMade.value])
   return html`<section class="sheet"><h2>Settings</h2>
     ${loaded(
       found,
       (own) => html`<ul>${opdWords(own.opd).map((line) => html`<li key=${line}>${line}</li>`)}
       <li>Requests go to ${own.endpoints?.length ?? absent} ${own.endpoints?.length === 1 ? 'endpoint' : 'endpoints'}, and may take ${whole(own.timeout)} ms, or less if tmax of the request is shorter.</li>
+      ${own.canary && html`<li>${percent(own.canary.share)} of the auctions go to the canary, ${own.canary.endpoints.length} ${own.canary.endpoints.length === 1 ? 'endpoint' : 'endpoints'}.</li>`}
+      ${own.mirror && html`<li>${percent(own.mirror.share)} of the requests are copied to the mirror.</li>`}
       <li>At most ${own.maxInFlight === 'auto' ? 'as many requests at once as the supplier answers in time (adaptive)' : `${whole(own.maxInFlight)} requests at once`}.</li>
       <li>Win notices: ${own.notices}. A cleared price above ${own.clearing?.maxOver} times the outbound price is refused.</li></ul>
       <p class="soft"><a href="#/configuration">All of it</a></p>`,

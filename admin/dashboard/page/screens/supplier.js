@@ -4,15 +4,18 @@ import { Figure } from '../components.js'
 import { absent, duration, money, percent, plain, rate, whole } from '../format.js'
 import { html } from '../html.js'
 import { route } from '../route.js'
-import { currency, integration, live, seesAll } from '../state.js'
+import { currency, detailOf, integration, live, seesAll } from '../state.js'
+import { Funnel } from './funnel.js'
 import { HoldButton } from './holds.js'
+import { MinutesOf } from './minutes.js'
 import { failedShare, Health, knownKept, refusedShare, shareOf } from './supplier-common.js'
 import { Curve } from './supplier-curve.js'
-import { Counts, Factors, Guards } from './supplier-figures.js'
+import { Canary, Counts, Factors, Guards } from './supplier-figures.js'
 import { SupplierForm } from './supplier-form.js'
 import { History } from './supplier-history.js'
 import { SeatsAndCenters } from './supplier-seats.js'
 import { Settings } from './supplier-settings.js'
+import { WhatIfOf } from './supplier-what-if.js'
 
 /** @import { LiveIntegration } from '../../../fleet/live-schema.ts' */
 
@@ -51,11 +54,16 @@ const refusals = ({ requests, total }) =>
     )
     .join(', ')
 
+/** No bid of it is priced. @param {LiveIntegration} of */
+const off = ({ opd }) => opd === null || opd.state === 'off' || opd.state === 'invalid'
+
 export function Supplier() {
   const id = route.value.rest[0] ?? ''
-  const own = integration(id)
-  if (own === undefined)
+  const listed = integration(id)
+  if (listed === undefined)
     return html`<h1>No such supplier</h1><p>“${id}” does not exist, or belongs to another account. <a href="#/">All suppliers</a></p>`
+  const own = detailOf(id)
+  if (own === null) return html`<h1>${listed.name}</h1><p class="soft">Loading…</p>`
   const { health, held } = own
   const [mode] = own.modes
   const uplift = knownKept(mode?.kept) && mode?.uplift
@@ -72,6 +80,7 @@ export function Supplier() {
       health.level !== 'none' &&
       html`<ul class=${`box ${health.level}`}>${health.reasons.map((reason) => html`<li key=${reason.text}>${sentence(reason.text)}${reason.fix && html` <small>${reason.fix}</small>`}</li>`)}</ul>`
     }
+    <${Funnel} ssp=${id} />
     <section class="sheet" aria-label="Now">
       <dl class="figures">
         <${Figure} name="Requests / s" value=${own.total === 0 ? '0' : rate(own.rate)} note=${live.value?.scope} />
@@ -86,14 +95,17 @@ export function Supplier() {
           note=${uplift ? `for 1,000 bids; ${plain(uplift.lower)} to ${plain(uplift.upper)}` : unknown} />
       </dl>
     </section>
+    <${MinutesOf} ssp=${id} />
     <${History} ssp=${id} />
     <div class="columns">
       <${SeatsAndCenters} ssp=${id} />
       <${Settings} ssp=${id} />
       <${SupplierForm} ssp=${id} />
+      <${Canary} of=${own} />
       <${Guards} of=${own} />
       <${Factors} of=${own} />
       <${Curve} of=${own} />
+      ${off(own) || html`<${WhatIfOf} of=${own} />`}
       <${Counts} of=${own} />
     </div>`
 }

@@ -4,11 +4,12 @@ import { levels, Name, number, Term, table, text } from '../components.js'
 import { absent, duration, money, percent, rate, whole } from '../format.js'
 import { Search } from '../forms.js'
 import { html } from '../html.js'
-import { currency, live, may, seesAll, shownNode, today } from '../state.js'
+import { currency, live, may, ready, seesAll, shownNode, today } from '../state.js'
+import { Earned } from './funnel.js'
 import { HoldButton } from './holds.js'
 import { failedShare, Health, knownKept, refusedShare, shareOf } from './supplier-common.js'
 
-/** @import { LiveIntegration } from '../../../fleet/live-schema.ts' */
+/** @import { ListedIntegration } from '../../../fleet/live-schema.ts' */
 /** @import { Column } from '../components.js' */
 
 const search = signal('')
@@ -19,12 +20,12 @@ const ranks = { bad: 0, warn: 1, ok: 2, none: 3 }
 const opdWords = { on: '', shadow: 'in shadow', off: 'OPD off', invalid: 'OPD off: invalid' }
 
 const nothing = { margin: '0', decided: 0, wins: 0 }
-/** Since midnight. With OPD off no bids are decided, so nothing is known. @param {LiveIntegration} row */
+/** Since midnight. With OPD off no bids are decided, so nothing is known. @param {ListedIntegration} row */
 const todayOf = ({ ssp, opd }) =>
   today.value?.get(ssp) ??
   (today.value === null || opd === null || opd.state === 'off' ? null : nothing)
 
-/** The sum of a figure of today; null if it is not known yet. @param {LiveIntegration[]} rows @param {'margin' | 'decided' | 'wins'} name */
+/** The sum of a figure of today; null if it is not known yet. @param {ListedIntegration[]} rows @param {'margin' | 'decided' | 'wins'} name */
 const sumToday = (rows, name) =>
   today.value && rows.reduce((sum, row) => sum + Number(todayOf(row)?.[name] ?? 0), 0)
 
@@ -34,7 +35,7 @@ const winsCell = (wins, bids) => html`${whole(wins)}<small>of ${whole(bids)} bid
 const failures = Object.entries({ timeout: 'time-outs', upstream_error: 'errors' })
 
 /** Kept wins or kept spend, with its interval and its floor.
- * @param {string} name @param {'kept' | 'keptSpend'} what @param {'minWinRate' | 'minSpend'} least @returns {Column<LiveIntegration>} */
+ * @param {string} name @param {'kept' | 'keptSpend'} what @param {'minWinRate' | 'minSpend'} least @returns {Column<ListedIntegration>} */
 const keptColumn = (name, what, least) =>
   number(
     name,
@@ -49,7 +50,7 @@ const keptColumn = (name, what, least) =>
     { by: ({ modes }) => knownKept(modes[0]?.[what])?.at ?? null },
   )
 
-/** @type {Column<LiveIntegration>[]} */
+/** @type {Column<ListedIntegration>[]} */
 const columns = [
   text(
     'Supplier',
@@ -138,7 +139,7 @@ const columns = [
   }),
 ]
 
-/** Rows without a value are last. @param {LiveIntegration[]} rows */
+/** Rows without a value are last. @param {ListedIntegration[]} rows */
 function sorted(rows) {
   const { by, down } = sort.value
   const of = columns.find(({ name }) => name === by)?.by ?? (() => 0)
@@ -151,7 +152,7 @@ function sorted(rows) {
   })
 }
 
-/** Texts begin with the first, numbers with the largest. @param {Column<LiveIntegration>} column */
+/** Texts begin with the first, numbers with the largest. @param {Column<ListedIntegration>} column */
 function sortBy({ name, text }) {
   const { by, down } = sort.value
   sort.value = { by: name, down: by === name ? !down : !text }
@@ -177,7 +178,7 @@ function Counts() {
 
 export function Suppliers() {
   const now = live.value
-  if (now === null) return null
+  if (now === null || !ready.value) return null
   const sought = search.value.trim().toLowerCase()
   const rows = sorted(
     now.integrations.filter(
@@ -192,6 +193,7 @@ export function Suppliers() {
       <${Counts} />
       ${seesAll.value && html`<${HoldButton} ssp="*" name="all integrations" held=${now.heldAll} />`}
     </div>
+    <${Earned} />
     ${now.heldAll && html`<p class="box warn">All integrations are on hold: every bid leaves at its own price.</p>`}
     <div class="row">
       <${Search} value=${search.value} enter=${(/** @type {string} */ text) => {

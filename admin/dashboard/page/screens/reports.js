@@ -1,0 +1,221 @@
+/** Reports over all suppliers, by one or two dimensions. The address keeps the report, so that it can be bookmarked. */
+import { signal } from '@preact/signals'
+import { useEffect, useState } from 'preact/hooks'
+import { Chart } from '../chart.js'
+import { loaded, Name, number, table, text, useRead } from '../components.js'
+import { absent, dateOf, isZone, money, percent, setZone, time, whole, zone } from '../format.js'
+import { Pick, withFields } from '../forms.js'
+import { html } from '../html.js'
+import { route, setQuery } from '../route.js'
+import { call } from '../session.js'
+import { currency, reportsEvery, supplierOptions } from '../state.js'
+import { bucketsOf, Csv, RangePick, rangeOf, reportPath, seriesOf } from './report-common.js'
+import { Comparison } from './report-comparison.js'
+
+/** @import { ReportRow } from '../../../reports/columns.ts' */
+/** @import { Column } from '../components.js' */
+
+/** What a report can be grouped by. @type {Readonly<Record<string, string>>} */
+const dimensions = {
+  supplier: 'Supplier',
+  seat: 'Seat',
+  publisher: 'Publisher',
+  domain: 'Domain',
+  via: 'Source',
+  hour: 'Hour',
+  day: 'Day',
+}
+const isTime = (/** @type {string} */ by) => by === 'hour' || by === 'day'
+/** Those that a report can be limited to. */
+const filters = ['ssp', 'publisher', 'domain', 'seat', 'via']
+const filterOf = (/** @type {string} */ by) => (by === 'supplier' ? 'ssp' : by)
+
+/** Rows that are shown; the file has all. */
+const most = 500
+
+const amount = (/** @type {number | string | null | undefined} */ value) =>
+  money(value, currency.value)
+const share = (/** @type {number | string} */ part, /** @type {number | string} */ of) =>
+  Number(of) === 0 ? null : Number(part) / Number(of)
+
+/** An estimate with its interval, if that is narrow enough to say anything.
+ * @param {number | null} at @param {number | null} low @param {number | null} high */
+const estimate = (at, low, high) =>
+  at === null || low === null || high === null || high - low > 1
+    ? absent
+    : html`${percent(at)}<small>${percent(low)} to ${percent(high)}</small>`
+
+/** A name that limits the report to itself. @param {string} by @param {string} key */
+function nameCell(by, key) {
+  if (isTime(by)) return by === 'day' ? dateOf(Date.parse(key)) : time(key)
+  if (key === '') return 'not known'
+  const filter = filterOf(by)
+  if (!filters.includes(filter)) return html`<${Name} name=${key} />`
+  return html`<button type="button" class="link" onClick=${() => setQuery({ [filter]: key })}><${Name} name=${key} /></button>`
+}
+
+/** @param {string} by @param {string} then @returns {Column<ReportRow>[]} */
+const columnsOf = (by, then) => [
+  text(dimensions[by] ?? by, ({ key }) => nameCell(by, key), {
+    by: ({ key }) => key,
+    total: (rows) => `Total of ${rows.length}`,
+  }),
+  ...(then === ''
+    ? []
+    : [
+        text(
+          dimensions[then] ?? then,
+          (/** @type {ReportRow} */ { key2 }) => nameCell(then, key2 ?? ''),
+          {
+            by: (/** @type {ReportRow} */ { key2 }) => key2,
+          },
+        ),
+      ]),
+  number('Margin', ({ margin }) => amount(margin), {
+    by: ({ margin }) => Number(margin),
+    total: (rows) => amount(rows.reduce((sum, { margin }) => sum + Number(margin), 0)),
+  }),
+  number('of revenue', ({ margin, revenue }) => percent(share(margin, revenue)), {
+    wide: true,
+    by: ({ margin, revenue }) => share(margin, revenue),
+  }),
+  number('Revenue', ({ revenue }) => amount(revenue), {
+    by: ({ revenue }) => Number(revenue),
+    total: (rows) => amount(rows.reduce((sum, { revenue }) => sum + Number(revenue), 0)),
+  }),
+  number('Bids', ({ decided }) => whole(decided), {
+    wide: true,
+    by: ({ decided }) => decided,
+    total: (rows) => whole(rows.reduce((sum, { decided }) => sum + decided, 0)),
+  }),
+  number('Wins', ({ wins }) => whole(wins), {
+    by: ({ wins }) => wins,
+    total: (rows) => whole(rows.reduce((sum, { wins }) => sum + wins, 0)),
+  }),
+  number('Kept wins', (row) => estimate(row.kept, row.kept_low, row.kept_high), {
+    wide: true,
+    by: ({ kept }) => kept,
+  }),
+  number('Kept spend', (row) => estimate(row.kept_spend, row.kept_spend_low, row.kept_spend_high), {
+    by: ({ kept_spend }) => kept_spend,
+  }),
+  number(
+    'Discrepancy',
+    (row) =>
+      html`${percent(share(row.difference, row.out_ba))}<small>${amount(row.difference)}</small>`,
+    {
+      wide: true,
+      by: ({ difference, out_ba }) => share(difference, out_ba),
+    },
+  ),
+]
+
+const sort = signal({ by: 'Margin', down: true })
+
+/** Rows without a value are last. @param {ReportRow[]} rows @param {Column<ReportRow>[]} columns */
+function sorted(rows, columns) {
+  const { by, down } = sort.value
+  const of = columns.find(({ name }) => name === by)?.by
+  if (of === undefined) return rows
+  return rows.toSorted((one, other) => {
+    const [a, b] = [of(one), of(other)]
+    if (a === b) return 0
+    if (a === null || b === null) return a === null ? 1 : -1
+    return (a < b ? -1 : 1) * (down ? -1 : 1)
+  })
+}
+
+/** Fields that limit the report. @param {{ names: Record<string, string> }} props */
+function Filters({ names }) {
+  const submit = withFields((field) =>
+    setQuery(
+      Object.fromEntries(['publisher', 'domain', 'seat'].map((name) => [name, field(name).trim()])),
+    ),
+  )
+  return html`<form class="row" onSubmit=${submit} key=${JSON.stringify(names)}>
+    <${Pick} label="supplier" value=${names['ssp'] ?? ''} options=${[['', 'all'], ...supplierOptions()]}
+      pick=${(/** @type {string} */ ssp) => setQuery({ ssp })} />
+    ${['publisher', 'domain', 'seat'].map(
+      (name) =>
+        html`<label class="pick" key=${name}>${name} <input name=${name} class="short" defaultValue=${names[name] ?? ''} placeholder="any" /></label>`,
+    )}
+    <button type="submit">Show</button></form>`
+}
+
+/** @param {{ rows: ReportRow[], by: string, then: string, range: import('./report-common.js').Range }} props */
+function Result({ rows, by, then, range }) {
+  const columns = columnsOf(by, then)
+  const onSort = (/** @type {Column<ReportRow>} */ { name, text }) => {
+    sort.value = { by: name, down: sort.value.by === name ? !sort.value.down : !text }
+  }
+  return html`${
+    isTime(by) &&
+    then === '' &&
+    html`<${Chart} label="Margin" ...${seriesOf(rows, bucketsOf(range, by), ({ margin }) => Number(margin))} by=${by}
+      isRunning=${range.to >= dateOf(Date.now())} format=${amount} />`
+  }
+  ${table({
+    label: 'Report',
+    rows: sorted(rows, columns),
+    columns,
+    keyOf: ({ key, key2 }) => JSON.stringify([key, key2]),
+    size: 'fills',
+    sort: sort.value,
+    onSort,
+  })}
+  ${rows.length >= most && html`<p class="soft">The ${most} rows with the largest margin. The file has all.</p>`}`
+}
+
+/** The time zone of the address, if it has one, becomes that of the page; a bookmark shows what it showed. */
+function useZone() {
+  const wanted = route.value.query.get('tz')
+  const [followed, setFollowed] = useState(false)
+  useEffect(() => {
+    if (!followed && wanted !== null && isZone(wanted)) setZone(wanted)
+    setFollowed(true)
+  }, [])
+  useEffect(() => {
+    if (followed && zone.value !== wanted) setQuery({ tz: zone.value })
+  }, [followed, zone.value])
+  return followed
+}
+
+export function Reports() {
+  const isReady = useZone()
+  const { query } = route.value
+  const range = rangeOf()
+  const by = query.get('by') ?? 'supplier'
+  const then = query.get('and') ?? ''
+  /** @type {Record<string, string>} */
+  const names = Object.fromEntries([...query].filter(([name]) => filters.includes(name)))
+  const more = { by: then === '' ? by : `${by},${then}`, ...names }
+  const path = reportPath('summary', range, {
+    ...more,
+    ...(isTime(by) ? {} : { top: String(most) }),
+  })
+  const rows = useRead(
+    async () => (isReady ? /** @type {ReportRow[]} */ (await call(path)) : null),
+    [path, isReady],
+    reportsEvery,
+  )
+  const options = Object.entries(dimensions)
+  return html`<div class="row"><h1>Reports</h1></div>
+    <section class="sheet" aria-label="What is reported">
+      <div class="row"><${RangePick} range=${range} />
+        <${Pick} label="by" value=${by} options=${options}
+          pick=${(/** @type {string} */ chosen) => setQuery({ by: chosen, ...(chosen === then ? { and: '' } : {}) })} />
+        <${Pick} label="and" value=${then} options=${[['', 'nothing else'], ...options.filter(([name]) => name !== by)]}
+          pick=${(/** @type {string} */ chosen) => setQuery({ and: chosen })} />
+        <${Csv} report="summary" range=${range} more=${more} />
+        <span class="soft">days of ${zone}, amounts in ${currency}; the address keeps this report</span></div>
+      <${Filters} names=${names} />
+    </section>
+    ${loaded(
+      rows,
+      (all) =>
+        all &&
+        html`<${Result} rows=${all} by=${by} then=${then} range=${range} />
+      <${Comparison} rows=${all} by=${by} then=${then} />`,
+      'No bids and no wins in this range.',
+    )}`
+}

@@ -1,0 +1,247 @@
+/**
+ * `GET /api/svc/funnel/`: what OPD earned today by the holdout, what it cost, how far the bids of each supplier come, and how
+ * much more it would earn without what stops them. Money is in units of the base currency.
+ */
+import * as z from 'zod'
+import { type Mode, modes } from '../../opd/shared/arms.ts'
+import { type Interval, keptWins, uplift } from '../../opd/shared/confidence.ts'
+import { jsonAnswer, queryOf, type Route } from '../http/call.ts'
+import { canSee } from '../http/roles.ts'
+import type { SupplierFigures } from './figures.ts'
+import { type FunnelFault, funnelCounts, funnelFaults, funnelSteps } from './funnel.ts'
+import { isKnown } from './health.ts'
+import type { KeptSums } from './kept-sums.ts'
+import { isNoticed, type LiveDeps, summedFigures, units } from './live.ts'
+import type { LiveState } from './live-schema.ts'
+
+export interface FunnelDeps extends LiveDeps {
+  /** Of all nodes, since midnight UTC. */
+  today: Pick<KeptSums, 'read' | 'armsOf'>
+}
+
+const count = z.number().min(0)
+const intervalSchema = z
+  .strictObject({ at: z.number(), lower: z.number(), upper: z.number() })
+  .nullable()
+
+const stepSchema = z.strictObject({
+  step: z.enum(funnelSteps),
+  count,
+  share: z.number().nullable().describe('Its share of the step before; null: it has none'),
+})
+
+const faultSchema = z.strictObject({
+  step: z.enum(funnelSteps).describe('Where the bids stop'),
+  text: z.string(),
+  fix: z.string().describe('What to do'),
+  mail: z.string().describe('What to write to the supplier, or to whoever reports wins'),
+  bids: count.describe('Bids a day for which OPD earns nothing, or nothing that can be checked'),
+  perDay: z
+    .number()
+    .nullable()
+    .describe('What OPD would earn with them a day; null: no uplift is known'),
+})
+
+const supplierSchema = z
+  .strictObject({
+    ssp: z.string(),
+    name: z.string(),
+    opd: z.enum(['on', 'shadow', 'off', 'invalid']).nullable(),
+    steps: z.array(stepSchema).describe('Of the last minutes'),
+    faults: z.array(faultSchema).describe('In the order of the steps'),
+    earned: intervalSchema.describe('Today; null: too few wins, no holdout, or not to be checked'),
+  })
+  .meta({ id: 'FunnelSupplier' })
+
+const funnelSchema = z
+  .strictObject({
+    at: z.number().describe('Milliseconds since the epoch'),
+    since: z.number().describe('When today began: midnight UTC'),
+    window: z.number().describe('Length of the last minutes in seconds'),
+    currency: z.string().describe('Currency of all amounts, in units'),
+    earned: intervalSchema.describe(
+      'Margin of the optimized bids of today minus what they would have at the rate of the holdout',
+    ),
+    wins: count.describe('Wins today of the suppliers in `earned`'),
+    lostWins: z.number().describe('Wins that lower prices cost them; negative: they have more'),
+    bids: count.describe('Bids that OPD priced today'),
+    unchecked: z.array(z.string()).describe('Suppliers whose notices do not prove what they earn'),
+    perDay: z.number().nullable().describe('What is possible besides, a day'),
+    suppliers: z.array(supplierSchema).describe('Those with the most at stake first'),
+  })
+  .meta({ id: 'Funnel' })
+
+const funnelQuery = z.strictObject({
+  ssp: z.string().optional().describe('`suppliers` has only this one'),
+  only: z.enum(['faults']).optional().describe('`suppliers` has only those with a fault'),
+})
+
+export type Funnel = z.infer<typeof funnelSchema>
+export type FunnelSupplier = z.infer<typeof supplierSchema>
+
+const day = 86_400
+/** Faults with which the margin of a supplier proves nothing. */
+const unproven = new Set(['notices', 'attributed', 'plausible'])
+
+interface Measured {
+  id: string
+  name: string
+  opd: LiveState | null
+  figures: SupplierFigures | undefined
+  faults: FunnelFault[]
+}
+
+type ArmsOf = (mode: Mode) => ReturnType<KeptSums['armsOf']>
+
+/** What the optimized bids earned more than at their own prices; null: too few wins are known. */
+function earnedOf(armsOf: ArmsOf) {
+  const total = { at: 0, half: 0, bids: 0, wins: 0, lost: 0 }
+  let isMeasured = false
+  for (const mode of modes) {
+    const arms = armsOf(mode)
+    if (arms === null) continue
+    const { optimised, holdout } = arms
+    const perBid = uplift(optimised, holdout)
+    const kept = keptWins(optimised, holdout)
+    if (perBid === null || kept === null || !isKnown(kept)) continue
+    isMeasured = true
+    total.at += units(perBid.at * optimised.bids)
+    total.half = Math.hypot(total.half, units((perBid.upper - perBid.at) * optimised.bids))
+    total.bids += optimised.bids
+    total.wins += optimised.wins
+    total.lost += (holdout.wins * optimised.bids) / holdout.bids - optimised.wins
+  }
+  return isMeasured ? total : null
+}
+
+const asInterval = ({ at, half }: { at: number; half: number }): Interval => ({
+  ...{ at, lower: at - half, upper: at + half },
+})
+
+/** Sums of independent amounts. Null without any. */
+function sumOf(all: readonly NonNullable<ReturnType<typeof earnedOf>>[]) {
+  if (all.length === 0) return null
+  return all.reduce((sum, each) => ({
+    at: sum.at + each.at,
+    half: Math.hypot(sum.half, each.half),
+    bids: sum.bids + each.bids,
+    wins: sum.wins + each.wins,
+    lost: sum.lost + each.lost,
+  }))
+}
+
+const isProven = ({ faults }: Measured) => !faults.some(({ step }) => unproven.has(step))
+
+/** What a bid earns: that of the supplier in the last days if it is proven, else the mean of those that are. Null: unknown. */
+function perBidOf(all: readonly Measured[], kept: Pick<KeptSums, 'armsOf'>) {
+  const known = new Map<string, { at: number; bids: number }>()
+  for (const each of all) {
+    if (!isProven(each)) continue
+    const earned = earnedOf((mode) => kept.armsOf(each.id, mode))
+    if (earned !== null && earned.bids > 0) known.set(each.id, earned)
+  }
+  const total = [...known.values()].reduce(
+    (sum, { at, bids }) => ({ at: sum.at + at, bids: sum.bids + bids }),
+    { at: 0, bids: 0 },
+  )
+  return (id: string): number | null => {
+    const { at, bids } = known.get(id) ?? total
+    // bids of a supplier on which OPD loses have nothing at stake
+    return bids === 0 ? null : Math.max(0, at / bids)
+  }
+}
+
+function supplierOf(
+  { id, name, opd, figures, faults }: Measured,
+  window: number,
+  perBid: number | null,
+  earned: Interval | null,
+): FunnelSupplier {
+  const bids = figures === undefined ? 0 : figures.funnel.decided + figures.funnel.noMacro
+  const ofStep = (step: string) => (step === 'macro' ? bids : (figures?.funnel.decided ?? 0))
+  return {
+    ...{ ssp: id, name, opd: opd?.state ?? null, earned },
+    steps: figures === undefined ? [] : funnelCounts(figures),
+    faults: faults.map(({ step, text, fix, mail, lost }) => {
+      const stopped = (lost * ofStep(step) * day) / window
+      return { step, text, fix, mail, bids: stopped, perDay: perBid && stopped * perBid }
+    }),
+  }
+}
+
+const stakeOf = ({ faults }: FunnelSupplier) =>
+  faults.reduce((sum, { perDay }) => sum + (perDay ?? 0), 0)
+
+async function funnelOf(deps: FunnelDeps, sees: (account: string | null) => boolean) {
+  const nodes = await deps.nodes()
+  await Promise.all([deps.kept.read(), deps.today.read()])
+  const window = Math.max(...nodes.map((node) => node.window))
+  const measured = deps
+    .suppliers()
+    .filter(({ account }) => sees(account))
+    .map(({ id, name }): Measured => {
+      const figures = summedFigures(nodes, id)
+      const opd = deps.opd(id)
+      const isActive = opd?.state === 'on' || opd?.state === 'shadow'
+      const noticed = isNoticed(figures, (mode) => deps.kept.armsOf(id, mode))
+      const faults = figures === undefined || !isActive ? [] : funnelFaults(figures, noticed)
+      return { id, name, opd, figures, faults }
+    })
+  const perBid = perBidOf(measured, deps.kept)
+  const proven = new Map(
+    measured
+      .filter(isProven)
+      .map(({ id }) => [id, earnedOf((mode) => deps.today.armsOf(id, mode))] as const),
+  )
+  const total = sumOf([...proven.values()].filter((each) => each !== null))
+  const suppliers = measured
+    .map((each) => {
+      const earned = proven.get(each.id) ?? null
+      return supplierOf(each, window, perBid(each.id), earned && asInterval(earned))
+    })
+    .sort((one, other) => stakeOf(other) - stakeOf(one) || other.faults.length - one.faults.length)
+  const stopped = suppliers.flatMap(({ faults }) => faults)
+  const at = deps.now()
+  const bids = measured.reduce(
+    (sum, { id }) =>
+      modes.reduce((all, mode) => all + (deps.today.armsOf(id, mode)?.optimised.bids ?? 0), sum),
+    0,
+  )
+  return {
+    at,
+    since: at - (at % (day * 1000)),
+    window,
+    currency: deps.currency(),
+    earned: total && asInterval(total),
+    wins: total?.wins ?? 0,
+    lostWins: total?.lost ?? 0,
+    bids,
+    unchecked: measured.filter((each) => !isProven(each)).map(({ id }) => id),
+    perDay: stopped.some(({ perDay }) => perDay === null)
+      ? null
+      : stopped.reduce((sum, { perDay }) => sum + (perDay ?? 0), 0),
+    suppliers,
+  } satisfies Funnel
+}
+
+export const funnelRoute = (deps: FunnelDeps): Route => ({
+  method: 'GET',
+  path: '/api/svc/funnel/',
+  id: 'funnel',
+  tag: 'service',
+  summary: 'What OPD earned today, and what stops the bids of each supplier',
+  description:
+    'Steps and faults are those of the last minutes, over all nodes. `earned` compares the optimized bids of today with the holdout. What is possible besides is the number of bids that stop, multiplied by what a bid earned in the last seven days.',
+  role: 'viewer',
+  query: funnelQuery,
+  answers: { 200: jsonAnswer('Earnings and faults', funnelSchema) },
+  problems: [503],
+  async handler(request) {
+    const { ssp, only } = queryOf(funnelQuery, request)
+    const funnel = await funnelOf(deps, (account) => canSee(request.caller!, account))
+    const suppliers = funnel.suppliers.filter(
+      (each) => (ssp ?? each.ssp) === each.ssp && (only === undefined || each.faults.length > 0),
+    )
+    return { ...funnel, suppliers }
+  },
+})

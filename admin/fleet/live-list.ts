@@ -1,0 +1,169 @@
+/**
+ * `GET /api/svc/live/list/`: what the list of suppliers shows, which each open console polls. The rows are made once for all who
+ * look, in time slices, and only those are sent that have changed since the last answer.
+ */
+import { randomBytes } from 'node:crypto'
+import * as z from 'zod'
+import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
+import { createSlices } from '../../opd/base/slices.ts'
+import { jsonAnswer, queryOf, type Route } from '../http/call.ts'
+import { Problem } from '../http/problem.ts'
+import { type Caller, canSee } from '../http/roles.ts'
+import { headOf, integrationsOf, type LiveDeps, nodesOf } from './live.ts'
+import {
+  type Kept,
+  type ListedIntegration,
+  type LiveIntegration,
+  listSchema,
+} from './live-schema.ts'
+
+/** Milliseconds for which rows are used again. */
+const lasts = 2000
+
+/** The same result for calls within so many milliseconds. */
+export function reused<T>(read: () => Promise<T>, ms: number): () => Promise<T> {
+  let last: Promise<T> | null = null
+  let at = 0
+  return () => {
+    if (last !== null && performance.now() - at < ms) return last
+    at = performance.now()
+    const next = read()
+    next.catch(() => {
+      last = null
+    })
+    last = next
+    return next
+  }
+}
+
+interface ListRow {
+  account: string | null
+  /** JSON */
+  text: string
+  /** The number of the run that changed it last. */
+  run: number
+}
+
+/** Digits that a screen shows, so that a row changes only if something else is shown. */
+const digits = (value: number, most: number) => Number(value.toPrecision(most))
+
+const keptOf = (kept: Kept | null): Kept | null =>
+  kept && {
+    ...kept,
+    ...{ at: digits(kept.at, 4), lower: digits(kept.lower, 4), upper: digits(kept.upper, 4) },
+  }
+
+function listed({ modes: all, ...of }: LiveIntegration): ListedIntegration {
+  const { ssp, name, account, opd, held, health, total, sent, failed, refused, rate, p50, p99 } = of
+  const { no_bid = 0, timeout = 0, upstream_error = 0 } = of.requests
+  const modes = all.slice(0, 1).map(({ mode, kept, keptSpend }) => ({
+    mode,
+    kept: keptOf(kept),
+    keptSpend: keptOf(keptSpend),
+  }))
+  return {
+    ...{ ssp, name, account, opd, held, health, modes, total, sent, failed, refused },
+    requests: { no_bid, timeout, upstream_error },
+    rate: digits(rate, 3),
+    p50: p50 && digits(p50, 3),
+    p99: p99 && digits(p99, 3),
+  }
+}
+
+class LiveList {
+  private readonly deps: LiveDeps
+  /** Of the rows: begins anew when one of them is gone, so that callers get them all. */
+  private epoch = ''
+  private run = 0
+  private rows = new Map<string, ListRow>()
+  private readAt = Number.NEGATIVE_INFINITY
+  private holds: ReadonlySet<string> | null = null
+  private nodes: Awaited<ReturnType<typeof nodesOf>> = null
+
+  constructor(deps: LiveDeps) {
+    this.deps = deps
+  }
+
+  private readonly read = oneAtATime(async () => {
+    const { deps, rows } = this
+    const holds = deps.holds()
+    if (performance.now() - this.readAt < lasts && holds === this.holds) return
+    this.holds = holds
+    const nodes = await nodesOf(deps, undefined)
+    this.nodes = nodes
+    if (nodes === null) return
+    const run = this.run + 1
+    const slices = createSlices()
+    const found = new Set<string>()
+    for (const integration of integrationsOf(deps, nodes.counted, true, () => true)) {
+      const { ssp, account } = integration
+      found.add(ssp)
+      const text = JSON.stringify(listed(integration))
+      if (rows.get(ssp)?.text !== text) rows.set(ssp, { account, text, run })
+      await slices.next()
+    }
+    const before = rows.size
+    for (const id of rows.keys()) if (!found.has(id)) rows.delete(id)
+    if (rows.size < before || this.epoch === '') this.epoch = randomBytes(6).toString('hex')
+    this.run = run
+    this.readAt = performance.now()
+  })
+
+  /** JSON. `since`: the tag of an earlier answer of this node. Null: no node. */
+  async answer(caller: Caller, since: string | undefined): Promise<string | null> {
+    await this.read()
+    const { deps, nodes, epoch, run } = this
+    if (nodes === null) return null
+    const [known, number] = since?.split('-') ?? []
+    const whole = known !== epoch
+    const after = whole ? 0 : Number(number)
+    const rows: string[] = []
+    for (const row of this.rows.values())
+      if (row.run > after && canSee(caller, row.account)) rows.push(row.text)
+    const head = { ...headOf(deps, caller, nodes, undefined), tag: `${epoch}-${run}`, whole }
+    return `${JSON.stringify(head).slice(0, -1)},"integrations":[${rows.join()}]}`
+  }
+
+  /** The same of one node, all rows. Null: there is no such node. */
+  async ofNode(caller: Caller, node: string): Promise<string | null> {
+    const { deps } = this
+    const nodes = await nodesOf(deps, node)
+    if (nodes === null) return null
+    const sees = ({ account }: { account: string | null }) => canSee(caller, account)
+    const integrations = [...integrationsOf(deps, nodes.counted, false, sees)].map(listed)
+    const head = headOf(deps, caller, nodes, node)
+    return JSON.stringify({ ...head, tag: '', whole: true, integrations })
+  }
+}
+
+const listQuery = z.strictObject({
+  node: z.string().optional().describe('Only this node, and all its integrations'),
+  since: z
+    .string()
+    .max(64)
+    .optional()
+    .describe('The `tag` of the last answer: only integrations that have changed since are sent'),
+})
+
+export function liveListRoute(deps: LiveDeps): Route {
+  const list = new LiveList(deps)
+  return {
+    method: 'GET',
+    path: '/api/svc/live/list/',
+    id: 'liveList',
+    tag: 'service',
+    summary: 'What the list of suppliers shows, or what has changed in it',
+    role: 'viewer',
+    query: listQuery,
+    answers: { 200: jsonAnswer('Integrations', listSchema) },
+    problems: [404, 503],
+    async handler(request, reply) {
+      const { node, since } = queryOf(listQuery, request)
+      const caller = request.caller!
+      const text =
+        node === undefined ? await list.answer(caller, since) : await list.ofNode(caller, node)
+      if (text === null) throw new Problem('unknown_node')
+      return reply.type('application/json; charset=utf-8').send(text)
+    },
+  }
+}

@@ -1,0 +1,551 @@
+/**
+ * One connection of HTTP/2 (RFC 9113), as a server. It gives each request to its handler when the body is whole. Everything
+ * that a peer can make grow is bounded; a peer that breaks a rule of the connection is told by GOAWAY.
+ *
+ * Why not `node:http2`: its objects of a stream survive young collections, whatever the program does, so each second of calls
+ * leaves megabytes to collections that stop the event loop for tens of milliseconds.
+ */
+import type { Socket } from 'node:net'
+import { TokenBucket } from '../../opd/base/token-bucket.ts'
+import {
+  errors,
+  FrameReader,
+  flags,
+  frameOf,
+  frameTypes,
+  goAwayFrame,
+  headLength,
+  initialWindow,
+  maxPayload,
+  maxWindow,
+  numberFrame,
+  settings,
+  settingsFrame,
+  writeHead,
+} from './frames.ts'
+import { HeaderDecoder, noTable } from './hpack.ts'
+import { maxHeaderList, RequestHead } from './request-head.ts'
+import { type BodyMemory, Http2Stream } from './stream.ts'
+
+const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
+
+/**
+ * Bytes that a peer may send on a stream, and on the connection, before it is told that it may send more. It is told as soon as
+ * they are read: `maxBody` and the memory of bodies bound what is kept.
+ */
+const streamWindow = 256 * 1024
+const connectionWindow = 1024 * 1024
+/** Bytes of a header list as it is sent, and its frames. */
+const maxHeaderBlock = 32 * 1024
+const maxContinuations = 32
+/** Bytes that the peer has not read. A peer that reads so little is disconnected. */
+const maxUnread = 4 * 1024 * 1024
+/** Milliseconds in which a request is sent, answered, and its answer is read. */
+const maxStreamAge = 15_000
+/** Milliseconds in which a new connection sends its preface and settings. */
+const maxPrefaceAge = 5000
+/** Milliseconds in which a peer closes a connection that has ended. */
+const maxEnd = 1000
+/** Faults and cancelled streams in a burst, and a second (CVE-2023-44487). */
+const resetBurst = 1000
+const resetRate = 200
+const drainPing = Buffer.from('draining')
+
+export interface Http2Handler {
+  /** The head of a request has arrived: it may be answered before its body. */
+  onHead(stream: Http2Stream): void
+  /** A request is whole. */
+  onRequest(stream: Http2Stream): void
+  /** The body of a request has more than `maxBody` bytes, or there is no memory for it. */
+  onTooLarge(stream: Http2Stream): void
+  onClosed(connection: Http2Connection): void
+}
+
+export interface Http2Limits {
+  maxStreams: number
+  /** Bytes of one body. */
+  maxBody: number
+  /** Of all connections. */
+  memory: BodyMemory
+}
+
+/** A response; absent parts do not end it. */
+export interface Response {
+  /** Encoded header fields. */
+  head: Buffer
+  message?: Buffer
+  trailers?: Buffer
+}
+
+export class Http2Connection {
+  private readonly socket: Socket
+  private readonly handler: Http2Handler
+  private readonly limits: Http2Limits
+  private readonly reader = new FrameReader()
+  private readonly decoder = new HeaderDecoder()
+  private readonly streams = new Map<number, Http2Stream>()
+  /** Streams that were reset here: the peer may have sent frames before it knew. */
+  private readonly reset = new Set<number>()
+  private readonly resets: TokenBucket
+  private readonly opened = performance.now()
+  private prefaceRead = 0
+  private hasSettings = false
+  private lastStream = 0
+  private sendWindow = initialWindow
+  private consumed = 0
+  /** Of new streams. */
+  private streamSendWindow = initialWindow
+  private tableIsDue = false
+  /** A header list whose end has not arrived. */
+  private block: { stream: number; parts: Buffer[]; length: number; isEnd: boolean } | null = null
+  private out: Buffer[] = []
+  private isReceiving = false
+  private drainsSince: number | null = null
+  /** No further request is accepted. */
+  private isClosing = false
+  private isEnded = false
+  private endedSince = Number.POSITIVE_INFINITY
+
+  constructor(socket: Socket, handler: Http2Handler, limits: Http2Limits) {
+    this.socket = socket
+    this.handler = handler
+    this.limits = limits
+    this.resets = new TokenBucket(resetBurst, resetRate, this.opened)
+    socket.on('data', (chunk: Buffer) => this.receive(chunk))
+    socket.once('close', () => this.closed())
+    this.send(
+      settingsFrame([
+        [settings.maxConcurrentStreams, limits.maxStreams],
+        [settings.initialWindowSize, streamWindow],
+        [settings.maxHeaderListSize, maxHeaderList],
+      ]),
+    )
+    this.send(numberFrame(frameTypes.windowUpdate, 0, connectionWindow - initialWindow))
+  }
+
+  /** Sends a response, or its beginning. What flow control does not permit yet follows later. */
+  respond(stream: Http2Stream, { head, message, trailers }: Response): void {
+    if (this.streams.get(stream.id) !== stream) return
+    stream.isAnswered = true
+    const block = this.tableIsDue ? Buffer.concat([noTable, head]) : head
+    this.tableIsDue = false
+    const isOnly = message === undefined && trailers === undefined && !stream.isLasting
+    const length = message?.length ?? 0
+    const fits = length <= Math.min(maxPayload, stream.sendWindow, this.sendWindow)
+    if (message !== undefined && trailers !== undefined && fits) {
+      this.send(wholeResponse(stream.id, block, message, trailers))
+      stream.sendWindow -= length
+      this.sendWindow -= length
+      return this.finish(stream)
+    }
+    const flag = flags.endHeaders | (isOnly ? flags.endStream : 0)
+    this.send(frameOf(frameTypes.headers, flag, stream.id, block))
+    if (isOnly) return this.finish(stream)
+    stream.rest = { messages: [], sent: 0, trailers: null }
+    this.append(stream, message, trailers)
+  }
+
+  /** Adds to a response that has begun. */
+  append(stream: Http2Stream, message?: Buffer, trailers?: Buffer): void {
+    if (stream.rest === null || this.streams.get(stream.id) !== stream) return
+    if (message !== undefined) stream.rest.messages.push(message)
+    if (trailers !== undefined) stream.rest.trailers = trailers
+    this.pump(stream)
+  }
+
+  /**
+   * Tells the peer to open no further request here. Requests that it sent before it knew are answered. When the last one is,
+   * the connection ends.
+   */
+  drain(): void {
+    if (this.drainsSince !== null || this.isEnded) return
+    this.drainsSince = performance.now()
+    // A peer that answers the ping has read the frame before it (RFC 9113 6.8).
+    this.send(goAwayFrame(maxWindow, errors.none))
+    this.send(frameOf(frameTypes.ping, 0, 0, drainPing))
+  }
+
+  /** Ends what takes too long. Call it about once a second. `maxAge`: of a connection, in milliseconds. */
+  sweep(now: number, maxAge: number): void {
+    const isSilent = !this.hasSettings && now - this.opened > maxPrefaceAge
+    if (isSilent || now - this.endedSince > maxEnd) return this.destroy()
+    if (now - this.opened > maxAge) this.drain()
+    if (this.drainsSince !== null && now - this.drainsSince > 1000) this.close()
+    for (const stream of this.streams.values())
+      if (!stream.isLasting && now - stream.opened > maxStreamAge)
+        this.resetStream(stream.id, errors.cancel)
+  }
+
+  destroy(): void {
+    this.isEnded = true
+    this.socket.destroy()
+  }
+
+  private closed(): void {
+    this.isEnded = true
+    for (const stream of this.streams.values()) this.forget(stream)
+    this.handler.onClosed(this)
+  }
+
+  private receive(chunk: Buffer): void {
+    if (this.isEnded) return
+    this.isReceiving = true
+    const { reader } = this
+    reader.push(this.prefaceRead < preface.length ? this.readPreface(chunk) : chunk)
+    while (!this.isEnded) {
+      const next = reader.next()
+      if (next === 'more') break
+      if (next === 'too_large') this.fail(errors.frameSize)
+      else this.frame()
+    }
+    this.isReceiving = false
+    this.flush()
+  }
+
+  /** The bytes after the preface. */
+  private readPreface(chunk: Buffer): Buffer {
+    const length = Math.min(chunk.length, preface.length - this.prefaceRead)
+    const expected = preface.subarray(this.prefaceRead, this.prefaceRead + length)
+    if (!chunk.subarray(0, length).equals(expected)) this.fail(errors.protocol)
+    this.prefaceRead += length
+    return chunk.subarray(length)
+  }
+
+  private frame(): void {
+    const { reader, block } = this
+    const { type } = reader
+    if (!this.hasSettings && type !== frameTypes.settings) return this.fail(errors.protocol)
+    const continues = type === frameTypes.continuation && block?.stream === reader.stream
+    if (block !== null && !continues) return this.fail(errors.protocol)
+    switch (type) {
+      case frameTypes.data:
+        return this.data()
+      case frameTypes.headers:
+        return this.headers()
+      case frameTypes.continuation:
+        return block === null ? this.fail(errors.protocol) : this.continuation()
+      case frameTypes.priority:
+        return this.priority()
+      case frameTypes.resetStream:
+        return this.streamReset()
+      case frameTypes.settings:
+        return this.settings()
+      case frameTypes.pushPromise:
+        return this.fail(errors.protocol)
+      case frameTypes.ping:
+        return this.ping()
+      case frameTypes.goAway:
+        return this.goAway()
+      case frameTypes.windowUpdate:
+        return this.windowUpdate()
+    }
+  }
+
+  private data(): void {
+    const { reader, streams } = this
+    const { stream: id, length, bytes } = reader
+    if (id === 0 || id > this.lastStream) return this.fail(errors.protocol)
+    let { start, end } = reader
+    if (reader.has(flags.padded)) {
+      if (length === 0 || bytes[start]! >= length) return this.fail(errors.protocol)
+      end -= bytes[start]!
+      start++
+    }
+    this.consume(length)
+    const stream = streams.get(id)
+    if (stream === undefined) {
+      if (!this.reset.has(id)) this.resetStream(id, errors.streamClosed)
+      return
+    }
+    if (stream.isComplete) return this.resetStream(id, errors.streamClosed)
+    const isEnd = reader.has(flags.endStream)
+    if (stream.isAnswered) return isEnd ? this.complete(stream) : undefined
+    const isTooLarge = stream.received + end - start > this.limits.maxBody
+    if (isTooLarge || !stream.add(bytes, start, end)) {
+      stream.isComplete = isEnd
+      stream.dropBody()
+      return this.handler.onTooLarge(stream)
+    }
+    if (isEnd) return this.complete(stream)
+    stream.consumed += length
+    if (stream.consumed < streamWindow / 2) return
+    this.send(numberFrame(frameTypes.windowUpdate, id, stream.consumed))
+    stream.consumed = 0
+  }
+
+  /** The peer may send so many bytes again. */
+  private consume(bytes: number): void {
+    this.consumed += bytes
+    if (this.consumed < connectionWindow / 2) return
+    this.send(numberFrame(frameTypes.windowUpdate, 0, this.consumed))
+    this.consumed = 0
+  }
+
+  private headers(): void {
+    const { reader } = this
+    const { stream: id, length, bytes } = reader
+    if (id % 2 === 0) return this.fail(errors.protocol)
+    let { start, end } = reader
+    if (reader.has(flags.padded)) {
+      if (length === 0 || bytes[start]! >= length) return this.fail(errors.protocol)
+      end -= bytes[start]!
+      start++
+    }
+    let dependsOnItself = false
+    if (reader.has(flags.priority)) {
+      if (end - start < 5) return this.fail(errors.frameSize)
+      dependsOnItself = (bytes.readUInt32BE(start) & maxWindow) === id
+      start += 5
+    }
+    const stream = this.streams.get(id)
+    const isKnown = stream !== undefined || this.reset.has(id)
+    if (!isKnown && id <= this.lastStream) return this.fail(errors.streamClosed)
+    if (stream?.isComplete) return this.fail(errors.streamClosed)
+    const isEnd = reader.has(flags.endStream)
+    if (reader.has(flags.endHeaders)) this.headerList(id, bytes, start, end, isEnd)
+    else {
+      const part = Buffer.from(bytes.subarray(start, end))
+      this.block = { stream: id, parts: [part], length: part.length, isEnd }
+    }
+    if (dependsOnItself) this.resetStream(id, errors.protocol)
+  }
+
+  private continuation(): void {
+    const { reader } = this
+    const block = this.block!
+    const { bytes, start, end } = reader
+    block.parts.push(Buffer.from(bytes.subarray(start, end)))
+    block.length += end - start
+    if (block.length > maxHeaderBlock || block.parts.length > maxContinuations)
+      return this.fail(errors.enhanceYourCalm)
+    if (!reader.has(flags.endHeaders)) return
+    this.block = null
+    this.headerList(block.stream, Buffer.concat(block.parts), 0, block.length, block.isEnd)
+  }
+
+  private headerList(id: number, bytes: Buffer, start: number, end: number, isEnd: boolean): void {
+    const stream = this.streams.get(id)
+    const head = new RequestHead(stream !== undefined)
+    // It is decoded in any case: later lists refer to it.
+    if (!this.decoder.decode(bytes, start, end, head.add)) return this.fail(errors.compression)
+    head.complete()
+    if (stream !== undefined) {
+      if (head.isMalformed || !isEnd) this.resetStream(id, errors.protocol)
+      else this.complete(stream)
+      return
+    }
+    if (this.reset.has(id)) return
+    this.lastStream = id
+    // The peer may open it elsewhere: it is told by GOAWAY.
+    if (this.isClosing) return this.resetStream(id, errors.refusedStream)
+    if (this.streams.size >= this.limits.maxStreams)
+      return this.resetStream(id, errors.refusedStream)
+    if (head.isMalformed) return this.resetStream(id, errors.protocol)
+    const opened = new Http2Stream(id, head, this.streamSendWindow, this.limits.memory)
+    this.streams.set(id, opened)
+    opened.isComplete = isEnd
+    this.handler.onHead(opened)
+    if (isEnd) this.complete(opened)
+  }
+
+  /** The peer has sent its request whole. */
+  private complete(stream: Http2Stream): void {
+    stream.isComplete = true
+    if (stream.isAnswered) return
+    const { contentLength } = stream.head
+    if (contentLength !== null && contentLength !== stream.received)
+      return this.resetStream(stream.id, errors.protocol)
+    this.handler.onRequest(stream)
+  }
+
+  private priority(): void {
+    const { stream: id, length, bytes, start } = this.reader
+    if (id === 0) return this.fail(errors.protocol)
+    if (length !== 5) return this.resetStream(id, errors.frameSize)
+    if ((bytes.readUInt32BE(start) & maxWindow) === id) this.resetStream(id, errors.protocol)
+  }
+
+  private streamReset(): void {
+    const { stream: id, length } = this.reader
+    if (length !== 4) return this.fail(errors.frameSize)
+    if (id === 0 || id > this.lastStream) return this.fail(errors.protocol)
+    const stream = this.streams.get(id)
+    if (stream === undefined) return
+    this.forget(stream)
+    if (!this.resets.takeToken(performance.now())) this.fail(errors.enhanceYourCalm)
+  }
+
+  private settings(): void {
+    const { reader } = this
+    const { length, bytes, start, end } = reader
+    if (reader.stream !== 0) return this.fail(errors.protocol)
+    this.hasSettings = true
+    if (reader.has(flags.ack)) return length === 0 ? undefined : this.fail(errors.frameSize)
+    if (length % 6 !== 0) return this.fail(errors.frameSize)
+    for (let at = start; at < end; at += 6) {
+      const fault = this.setting(bytes.readUInt16BE(at), bytes.readUInt32BE(at + 2))
+      if (fault !== errors.none) return this.fail(fault)
+    }
+    this.send(frameOf(frameTypes.settings, flags.ack, 0, Buffer.alloc(0)))
+    this.pumpAll()
+  }
+
+  /** The fault of a setting. */
+  private setting(id: number, value: number): number {
+    if (id === settings.headerTableSize) this.tableIsDue = true
+    if (id === settings.enablePush && value > 1) return errors.protocol
+    if (id === settings.maxFrameSize && (value < maxPayload || value > 2 ** 24 - 1))
+      return errors.protocol
+    if (id !== settings.initialWindowSize) return errors.none
+    if (value > maxWindow) return errors.flowControl
+    for (const stream of this.streams.values()) {
+      stream.sendWindow += value - this.streamSendWindow
+      if (stream.sendWindow > maxWindow) return errors.flowControl
+    }
+    this.streamSendWindow = value
+    return errors.none
+  }
+
+  private ping(): void {
+    const { reader } = this
+    const { stream, length, bytes, start, end } = reader
+    if (stream !== 0) return this.fail(errors.protocol)
+    if (length !== 8) return this.fail(errors.frameSize)
+    const payload = bytes.subarray(start, end)
+    if (!reader.has(flags.ack)) this.send(frameOf(frameTypes.ping, flags.ack, 0, payload))
+    else if (this.drainsSince !== null && payload.equals(drainPing)) this.close()
+  }
+
+  /** The peer opens no further request. */
+  private goAway(): void {
+    const { stream, length } = this.reader
+    if (stream !== 0) return this.fail(errors.protocol)
+    if (length < 8) return this.fail(errors.frameSize)
+    this.close()
+  }
+
+  private windowUpdate(): void {
+    const { stream: id, length, bytes, start } = this.reader
+    if (length !== 4) return this.fail(errors.frameSize)
+    const increment = bytes.readUInt32BE(start) & maxWindow
+    if (id > this.lastStream) return this.fail(errors.protocol)
+    if (id === 0) {
+      this.sendWindow += increment
+      if (increment === 0) return this.fail(errors.protocol)
+      if (this.sendWindow > maxWindow) return this.fail(errors.flowControl)
+      return this.pumpAll()
+    }
+    const stream = this.streams.get(id)
+    if (stream === undefined) return
+    stream.sendWindow += increment
+    if (increment === 0) this.resetStream(id, errors.protocol)
+    else if (stream.sendWindow > maxWindow) this.resetStream(id, errors.flowControl)
+    else this.pump(stream)
+  }
+
+  private pumpAll(): void {
+    for (const stream of this.streams.values()) this.pump(stream)
+  }
+
+  /** Sends what flow control permits of a response. */
+  private pump(stream: Http2Stream): void {
+    const { rest, id } = stream
+    if (rest === null) return
+    while (rest.messages.length > 0) {
+      const message = rest.messages[0]!
+      const windows = Math.min(stream.sendWindow, this.sendWindow, maxPayload)
+      const length = Math.min(windows, message.length - rest.sent)
+      if (length <= 0) return
+      const part = message.subarray(rest.sent, rest.sent + length)
+      this.send(frameOf(frameTypes.data, 0, id, part))
+      stream.sendWindow -= length
+      this.sendWindow -= length
+      rest.sent += length
+      if (rest.sent < message.length) continue
+      rest.messages.shift()
+      rest.sent = 0
+    }
+    if (rest.trailers === null) return
+    this.send(frameOf(frameTypes.headers, flags.endHeaders | flags.endStream, id, rest.trailers))
+    this.finish(stream)
+  }
+
+  /** The response was sent whole. */
+  private finish(stream: Http2Stream): void {
+    stream.onCancel = null
+    if (stream.isComplete) this.forget(stream)
+    else this.resetStream(stream.id, errors.none)
+  }
+
+  private resetStream(id: number, code: number): void {
+    this.send(numberFrame(frameTypes.resetStream, id, code))
+    const stream = this.streams.get(id)
+    if (this.reset.size >= resetBurst) this.reset.clear()
+    if (id <= this.lastStream) this.reset.add(id)
+    if (stream !== undefined) this.forget(stream)
+    if (!this.resets.takeToken(performance.now())) this.fail(errors.enhanceYourCalm)
+  }
+
+  private forget(stream: Http2Stream): void {
+    this.streams.delete(stream.id)
+    stream.dropBody()
+    stream.onCancel?.()
+    stream.onCancel = null
+    if (this.isClosing && this.streams.size === 0) this.end()
+  }
+
+  /** Accepts no further request. */
+  private close(): void {
+    if (this.isClosing || this.isEnded) return
+    this.isClosing = true
+    this.send(goAwayFrame(this.lastStream, errors.none))
+    if (this.streams.size === 0) this.end()
+  }
+
+  /** The peer broke a rule of the connection. */
+  private fail(code: number): void {
+    if (this.isEnded) return
+    this.send(goAwayFrame(this.lastStream, code))
+    this.end()
+  }
+
+  private end(): void {
+    if (this.isEnded) return
+    this.isReceiving = false
+    this.flush()
+    this.isEnded = true
+    this.endedSince = performance.now()
+    // What still arrives is read: bytes that nobody read would reset the connection before the peer has GOAWAY.
+    this.socket.end()
+  }
+
+  /** Frames that are sent while a chunk is read are written at once. */
+  private send(frame: Buffer): void {
+    if (this.isEnded) return
+    this.out.push(frame)
+    if (!this.isReceiving) this.flush()
+  }
+
+  private flush(): void {
+    const { out, socket } = this
+    if (out.length === 0) return
+    this.out = []
+    if (!socket.writable) return
+    socket.write(out.length === 1 ? out[0]! : Buffer.concat(out))
+    if (socket.writableLength > maxUnread) this.destroy()
+  }
+}
+
+/** HEADERS, DATA and the trailers, in one piece. */
+function wholeResponse(id: number, head: Buffer, message: Buffer, trailers: Buffer): Buffer {
+  const length = 3 * headLength + head.length + message.length + trailers.length
+  const out = Buffer.allocUnsafe(length)
+  let at = writeHead(out, 0, head.length, frameTypes.headers, flags.endHeaders, id)
+  at += head.copy(out, at)
+  at = writeHead(out, at, message.length, frameTypes.data, 0, id)
+  at += message.copy(out, at)
+  const last = flags.endHeaders | flags.endStream
+  at = writeHead(out, at, trailers.length, frameTypes.headers, last, id)
+  trailers.copy(out, at)
+  return out
+}

@@ -1,0 +1,97 @@
+/** A part of console.test.ts: the last two days by minute, and what the page weighs. */
+import type { Route } from 'playwright-core'
+import type { Test } from 'tap'
+import type { Minutes } from '../../../admin/fleet/minutes.ts'
+import { type ConsoleInBrowser, logIn, press, show } from '../../support/console.ts'
+import { until } from '../../support/until.ts'
+
+const hour = 3_600_000
+/** Bytes of the whole page as it is sent, libraries included. */
+const heaviest = 250_000
+
+export async function minutes(t: Test, { base, api, page, faults }: ConsoleInBrowser) {
+  await logIn(page, base, 'op')
+  const sheet = page.getByRole('region', { name: 'By minute' })
+  const figure = sheet.getByRole('combobox', { name: 'figure' })
+
+  t.test('what a supplier did in the last minutes, and what was changed', async (t) => {
+    await api('/api/svc/opd/acme/', 'PUT', { hold: true })
+    await api('/api/svc/opd/acme/', 'PUT', { hold: false })
+    await show(page, base, 'supplier/acme', 'Acme')
+    await sheet.locator('canvas').waitFor()
+    await sheet.getByText(/\d+ changes in this time/).click()
+    await sheet.getByText('a node started').waitFor()
+    await sheet.getByText('hold off').first().waitFor()
+    await sheet.getByText('These figures as a table').click()
+    const rows = sheet.getByRole('table', { name: 'Requests / s by minute' }).locator('tbody tr')
+    await rows.first().waitFor()
+    const counted = async () =>
+      (await rows.locator('td').allTextContents()).some((text) => Number(text) > 0)
+    await until(counted, { what: 'requests in some minute' })
+    await figure.selectOption('p99')
+    await sheet.getByRole('img', { name: /^p99 over time/ }).waitFor()
+    await until(async () =>
+      (await sheet.locator('tbody td').allTextContents()).some((text) => /^[\d.]+\sms$/.test(text)),
+    )
+    t.match(page.url(), /figure=p99/, 'the address keeps the figure')
+    await figure.selectOption('Kept wins')
+    t.equal(
+      await sheet.getByRole('combobox', { name: 'each' }).inputValue(),
+      '60',
+      'kept wins need more than a minute',
+    )
+    await press(page, '48 h')
+    await sheet.getByText(/Figures by minute begin at/).waitFor()
+  })
+
+  t.test('gaps, the running minutes, yesterday and the interval are told apart', async (t) => {
+    const now = Date.now()
+    /** Yesterday is whole; of today four hours are missing. */
+    const answer = async (route: Route) => {
+      const query = new URL(route.request().url()).searchParams
+      const found = (await (await route.fetch()).json()) as Minutes
+      const isToday = Number(query.get('to')) > now - hour
+      const length = found.values.requests.length
+      const lacks = (at: number) => isToday && at >= length - 12 && at < length - 8
+      const series = Array.from({ length }, (_, at) => (lacks(at) ? null : 0.9))
+      const values = Object.fromEntries(Object.keys(found.values).map((name) => [name, series]))
+      const marks = [{ at: now - 3 * hour, kind: 'hold', text: 'hold on' }]
+      return route.fulfill({ json: { ...found, since: 0, values, marks } })
+    }
+    await page.route('**/api/svc/minutes/**', answer)
+    await page.goto(`${base}/#/minutes?ssp=acme&hours=24&figure=Kept+wins`)
+    await page
+      .getByText(
+        'The running 60 minutes are dashed; 240 minutes without figures are gaps; grey: 24 hours before; shaded: 95% interval.',
+      )
+      .waitFor()
+    await page.getByText('1 change in this time').waitFor()
+    t.equal(await page.getByLabel('Supplier').inputValue(), 'acme')
+    await page.unroute('**/api/svc/minutes/**')
+  })
+
+  t.test('all suppliers at once; one without requests is 0, not unknown', async () => {
+    await show(page, base, 'minutes', 'Last two days')
+    await page.getByLabel('Supplier').selectOption('Idle')
+    await sheet.getByText('These figures as a table').click()
+    await sheet.getByRole('table').getByText('0', { exact: true }).first().waitFor()
+    await figure.selectOption('Factor')
+    await sheet.getByText('No figures in this time.').waitFor()
+  })
+
+  t.test('the page is light', async (t) => {
+    await page.goto('about:blank')
+    await page.goto(base)
+    await page.getByRole('navigation', { name: 'Screens' }).waitFor()
+    const sizes = await page.evaluate<number[]>(
+      `['navigation', 'resource'].flatMap((kind) => performance.getEntriesByType(kind))
+        .filter(({ name }) => !name.includes('/api/'))
+        .map(({ encodedBodySize }) => encodedBodySize)`,
+    )
+    const bytes = sizes.reduce((sum, size) => sum + size, 0)
+    t.ok(sizes.length > 20 && sizes.every((size) => size > 0), `${sizes.length} files`)
+    t.ok(bytes < heaviest, `${bytes} bytes`)
+    t.comment(`${bytes} bytes in ${sizes.length} files`)
+  })
+  t.test('no script failed', async (t) => t.same(faults, []))
+}

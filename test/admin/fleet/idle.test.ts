@@ -1,0 +1,38 @@
+/** The console names a node that no bid request reaches while other nodes of its location have them. */
+import t from 'tap'
+import type { NodeFigures } from '../../../admin/fleet/figures.ts'
+import { liveSnapshot } from '../../../admin/fleet/live.ts'
+
+const node = (name: string, idle: number | null, location = 'here'): NodeFigures => ({
+  ...{ node: name, location, version: '1', started: 0, at: 0, window: 300 },
+  ...{ problems: [], idle, unplaced: {}, suppliers: {} },
+})
+async function problemsOf(...nodes: NodeFigures[]) {
+  const snapshot = await liveSnapshot(
+    {
+      nodes: async () => nodes,
+      kept: { read: async () => {}, armsOf: () => null },
+      suppliers: () => [],
+      holds: () => new Set(),
+      currency: () => 'USD',
+      opd: () => null,
+      inactive: () => [],
+      now: () => 0,
+    },
+    { subject: 'admin', account: '*', roles: new Set(['viewer']) },
+  )
+  return snapshot!.nodes.map(({ problems }) => problems.map(({ text }) => text).join())
+}
+const named = /^no bid request has come for 2 min, and other nodes have them/
+
+t.test('a node without bids beside one with bids is named', async (t) => {
+  const [idle, busy] = await problemsOf(node('a', 150), node('b', 10))
+  t.match(idle, named)
+  t.equal(busy, '')
+})
+
+t.test('nodes that all have none, that only train, or of another location are not', async (t) => {
+  t.same(await problemsOf(node('a', 150), node('b', 150)), ['', ''])
+  t.same(await problemsOf(node('a', null), node('b', 10)), ['', ''])
+  t.same(await problemsOf(node('a', 150, 'elsewhere'), node('b', 10)), ['', ''])
+})
