@@ -36,7 +36,11 @@ export class SupplierStates {
   private admit(supplier: number): SupplierState {
     const { states, visits } = this
     const isKept = states.length < suppliersKept
-    const state = new SupplierState(this.pool, this.tried, isKept ? visits.add(states.length) : null)
+    const state = new SupplierState(
+      this.pool,
+      this.tried,
+      isKept ? visits.add(states.length) : null,
+    )
     for (const other of states)
       if (other.exposures >= settledIn) {
         state.multipliers.startFrom(other.multipliers)
