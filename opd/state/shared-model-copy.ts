@@ -94,6 +94,6 @@ export function shareSnapshots(url: string, dir: string): Promise<number> {
   })
 }
 
-export class SharedModelsInUseError extends Error {
+class SharedModelsInUseError extends Error {
   override name = 'SharedModelsInUseError'
 }
