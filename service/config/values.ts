@@ -6,9 +6,9 @@ import { type FileVersions, readText } from './files.ts'
 /** Where a value is, as faults name it: `suppliers[0].opd.minFactor`. */
 export type Path = readonly PropertyKey[]
 
-const plainKey = /^[\w-]+$/
+const plainKey = /^[^.[\]"]+$/
 
-/** A key with other characters is quoted: `callers.headers["x.key"]`. */
+/** A key with a character of the path's own is quoted: `callers.headers["x.key"]`. */
 export const pathText = (path: Path) =>
   path.reduce<string>((text, part) => {
     if (typeof part === 'number') return `${text}[${part}]`
@@ -17,7 +17,7 @@ export const pathText = (path: Path) =>
     return text === '' ? key : `${text}.${key}`
   }, '')
 
-const pathPart = /\[("(?:[^"\\]|\\.)*")\]|\[(\d+)\]|([\w-]+)/g
+const pathPart = /\[("(?:[^"\\]|\\.)*")\]|\[(\d+)\]|([^.[\]"]+)/g
 
 /** The path that `pathText` wrote. */
 export const pathOf = (text: string): Path =>
