@@ -45,8 +45,6 @@ import {
  * A message number must not be used twice: the key stream and the one-time key of both messages would be the same.
  */
 
-export { tagBytes }
-
 const nonceBytes = 12
 /** Bytes. */
 const longestMessage = 384
