@@ -18,7 +18,7 @@ import type { Done, DrawnDone, DrawnTask, Task } from './task.ts'
 
 const options = {
   parts: {
-    value: 'synthetic,replay,pacing,ladder',
+    value: 'synthetic,replay',
     help: 'the markets on which parts are switched off',
   },
   partBids: { value: 0, help: 'instead of 80,000 where parts are switched off' },
