@@ -37,6 +37,71 @@ const flushEvery = 10
 /** Entries of the decision log that wait for a batch. Further ones are dropped. */
 const maxEntries = 20_000
 
+/** Decisions that this process hands over to the first one. */
+class Handover {
+  readonly bids: ReturnType<typeof createBidBatch>
+  readonly decided: ReturnType<typeof createDecidedRows>
+  readonly sink: DecisionSink
+  private readonly peer: Peer
+  /** Decisions, or lines of the decision log, that the first process did not take in time. */
+  private dropped = 0
+  private rows: SeatRow[] = []
+  private entries: [DecisionLine, object][] = []
+
+  /** @param contexts whether the lines of the decision log have the contexts */
+  constructor(peer: Peer, contexts: boolean) {
+    this.peer = peer
+    this.bids = createBidBatch((entries, count) => {
+      if (peer.isCongested) this.dropped += count
+      else peer.notify('bids', entries)
+    })
+    this.decided = createDecidedRows((row) => void this.rows.push(row))
+    this.sink = {
+      contexts,
+      decided: (line) => this.addLine('decided', line),
+      won: (line) => this.addLine('won', line),
+      withdrawn: (line) => this.addLine('withdrawn', line),
+    }
+  }
+
+  sendDecisions(): void {
+    const { bids, entries, peer } = this
+    bids.flush()
+    if (entries.length === 0 || peer.isCongested) return
+    peer.notify('entries', entries)
+    this.entries = []
+  }
+
+  /** Sends the hourly sums of decisions. */
+  sendRows(): void {
+    this.decided.drain()
+    const { rows } = this
+    this.rows = []
+    if (rows.length > 0) this.peer.notify('rows', rows)
+  }
+
+  takeDropped(): number {
+    const { dropped } = this
+    this.dropped = 0
+    return dropped
+  }
+
+  private addLine(kind: DecisionLine, line: object): void {
+    if (this.entries.length < maxEntries) this.entries.push([kind, line])
+    else this.dropped++
+  }
+}
+
+/** @param versions the versions of the models in the first process */
+const learnersOf = (
+  models: ModelManager,
+  versions: () => Progress['versions'],
+): Parameters<typeof createBidPath>[0]['engine']['learners'] => ({
+  of: (mode) => models.of(mode),
+  version: (mode) => versions()[mode],
+  epoch: (mode) => models.epoch(mode),
+})
+
 /** Opens the worker; returns what the first process may call. */
 async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   const { config } = start
@@ -49,26 +114,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   tracing.configure(config.tracing)
   collectDefaultMetrics({ register: registry })
 
-  /** Decisions, or lines of the decision log, that the first process did not take in time. */
-  let dropped = 0
-  const bids = createBidBatch((entries, count) => {
-    if (peer.isCongested) dropped += count
-    else peer.notify('bids', entries)
-  })
-  let rows: SeatRow[] = []
-  const decided = createDecidedRows((row) => void rows.push(row))
-  let entries: [DecisionLine, object][] = []
-  const entry = (kind: DecisionLine) => (of: object) => {
-    if (entries.length < maxEntries) entries.push([kind, of])
-    else dropped++
-  }
-  const sink: DecisionSink = {
-    contexts: decisionLog?.contexts ?? false,
-    decided: entry('decided'),
-    won: entry('won'),
-    withdrawn: entry('withdrawn'),
-  }
-
+  const handover = new Handover(peer, decisionLog?.contexts ?? false)
   let { versions, clockAhead } = start.progress
   const now = () => Date.now() + clockAhead
   const modelManager = new ModelManager({
@@ -89,15 +135,11 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
     log,
     keysOf: ({ opd }) => opd.keys!,
     engine: {
-      learners: {
-        of: (mode) => modelManager.of(mode),
-        version: (mode) => versions[mode],
-        epoch: (mode) => modelManager.epoch(mode),
-      },
-      bidLog: bids,
-      observer: decided,
+      learners: learnersOf(modelManager, () => versions),
+      bidLog: handover.bids,
+      observer: handover.decided,
       shared: null,
-      sink: decisionLog === null ? null : sink,
+      sink: decisionLog === null ? null : handover.sink,
     },
     proxy: {
       registry: new Registry(),
@@ -112,24 +154,18 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   const { engine, proxy } = bidPath
   const takeCounts = countsTaker(engine.stats, proxy.counters)
 
-  const flush = () => {
-    bids.flush()
-    if (entries.length === 0 || peer.isCongested) return
-    peer.notify('entries', entries)
-    entries = []
-  }
   const report = () => {
-    flush()
-    decided.drain()
-    const taken = rows
-    rows = []
-    if (taken.length > 0) peer.notify('rows', taken)
+    handover.sendDecisions()
+    handover.sendRows()
+    const dropped = handover.takeDropped()
     const counts = { ...takeCounts(), dropped, spans: { ...tracing.counts } }
-    dropped = 0
     for (const result of spanResults) tracing.counts[result] = 0
     peer.notify('figures', { counts, load: proxy.load() } satisfies Figures)
   }
-  const timers = [setInterval(flush, flushEvery), setInterval(report, reportEvery)]
+  const timers = [
+    setInterval(() => handover.sendDecisions(), flushEvery),
+    setInterval(report, reportEvery),
+  ]
   const follow = (progress: Progress) => {
     versions = progress.versions
     clockAhead = progress.clockAhead
@@ -143,7 +179,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   watch.start()
 
   return {
-    flush,
+    flush: () => handover.sendDecisions(),
     scrape() {
       report()
       return registry.getMetricsAsJSON()
@@ -174,10 +210,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
     destroy: () => proxy.destroy(),
     /** Resolves when all requests in flight have their responses, and the first process has everything. */
     async close() {
-      await proxy.close()
-      await tracing.close()
-      await modelSync.close()
-      await modelManager.close()
+      for (const part of [proxy, tracing, modelSync, modelManager]) await part.close()
       for (const timer of timers) clearInterval(timer)
       report()
       // The first process kills this one then.
