@@ -43,7 +43,7 @@ import type { Components } from './data-plane.ts'
 import { DebugSocket } from './debug/debug-socket.ts'
 import { MinuteFigures } from './minute-figures.ts'
 import { modelsDirOf } from './models.ts'
-import { createNodeFigures } from './node-figures.ts'
+import { NodeFiguresReader } from './node-figures.ts'
 import { createNodeProblems } from './node-problems.ts'
 import { activeOpd, opdState } from './opd-state.ts'
 import { listedSuppliers, ratesAge, reportSettings } from './runtime-config.ts'
@@ -91,7 +91,7 @@ export async function openAdminPlane(
   const suppliers = () => listedSuppliers(current.config)
   const { location } = current.config
   const { pool } = components
-  const figures = createNodeFigures({
+  const figures = new NodeFiguresReader({
     node: components.node,
     proxy,
     stats: engine.stats,
@@ -135,7 +135,7 @@ export async function openAdminPlane(
   const allNodes = createFleet({
     store,
     node: components.node,
-    own: figures.read,
+    own: () => figures.read(),
     now: store.clock,
     log,
   })

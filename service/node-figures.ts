@@ -222,45 +222,58 @@ class AwaitedBids {
   }
 }
 
-export function createNodeFigures(deps: NodeFiguresDeps) {
-  const { node, proxy, stats, counters, location, now, others, problems, attributionWindow } = deps
-  const { takesBids } = deps
-  const started = now()
-  let past: Mark[] = [
-    { at: started, requests: 0, totals: new Map(), notices: { received: 0, refused: 0 } },
-  ]
-  const awaited = new AwaitedBids(() => noticeTime(attributionWindow()))
-  const timer = setInterval(() => void mark(), markEvery).unref()
+export class NodeFiguresReader {
+  private readonly deps: NodeFiguresDeps
+  private readonly started: number
+  private past: Mark[]
+  private readonly awaited: AwaitedBids
+  private readonly timer: NodeJS.Timeout
 
-  async function mark(): Promise<void> {
-    const slices = createSlices()
-    const at = now()
-    const totals = new Map<string, Float64Array>()
-    const [notices, money] = [noticesBySupplier(), moneyBySupplier()]
-    for (const id of ids()) {
-      const all = totalsOf(id, notices, money)
-      if (all.some((count) => count > 0)) totals.set(id, all)
-      awaited.count(id, all[bidsAt]!, at)
-      await slices.next()
-    }
-    const requests = requestTotal()
-    past = [...past.slice(1 - marks), { at, requests, totals, notices: noticeTotals(notices) }]
+  constructor(deps: NodeFiguresDeps) {
+    this.deps = deps
+    this.started = deps.now()
+    const notices = { received: 0, refused: 0 }
+    this.past = [{ at: this.started, requests: 0, totals: new Map(), notices }]
+    this.awaited = new AwaitedBids(() => noticeTime(deps.attributionWindow()))
+    this.timer = setInterval(() => void this.mark(), markEvery).unref()
   }
 
-  function requestTotal(): number {
+  close(): void {
+    clearInterval(this.timer)
+  }
+
+  private async mark(): Promise<void> {
+    const slices = createSlices()
+    const at = this.deps.now()
+    const totals = new Map<string, Float64Array>()
+    const [notices, money] = [this.noticesBySupplier(), this.moneyBySupplier()]
+    for (const id of this.ids()) {
+      const all = this.totalsOf(id, notices, money)
+      if (all.some((count) => count > 0)) totals.set(id, all)
+      this.awaited.count(id, all[bidsAt]!, at)
+      await slices.next()
+    }
+    const requests = this.requestTotal()
+    this.past = [
+      ...this.past.slice(1 - marks),
+      { at, requests, totals, notices: this.noticeTotals(notices) },
+    ]
+  }
+
+  private requestTotal(): number {
     let sum = 0
-    for (const { metrics } of proxy.suppliers.values())
+    for (const { metrics } of this.deps.proxy.suppliers.values())
       for (const count of metrics.requests) sum += count
     return sum
   }
 
-  function totalsOf(
+  private totalsOf(
     id: string,
     notices: Map<string, Counts>,
     money: Map<string, SupplierMoney[]>,
   ): Float64Array {
     const totals = new Float64Array(totalCount)
-    const metrics = proxy.suppliers.get(id)?.metrics
+    const metrics = this.deps.proxy.suppliers.get(id)?.metrics
     if (metrics !== undefined) {
       totals.set(metrics.requests)
       totals.set(metrics.upstream.counts, durationsAt)
@@ -270,7 +283,7 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
       statuses.map((status) => reported[status] ?? 0),
       statusesAt,
     )
-    const own = stats.suppliers.get(id)
+    const own = this.deps.stats.suppliers.get(id)
     const paid = money.get(id) ?? []
     const bare = modes.map((mode) => own?.modes[mode].left[noMacroAt] ?? 0)
     const allBare = bare.reduce((sum, count) => sum + count, 0)
@@ -289,25 +302,29 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
   }
 
   /** Those with traffic or decisions of this node. */
-  const ids = () => new Set([...proxy.suppliers.keys(), ...stats.suppliers.keys()])
+  private ids(): Set<string> {
+    return new Set([...this.deps.proxy.suppliers.keys(), ...this.deps.stats.suppliers.keys()])
+  }
 
-  const noticeTotals = (notices: Map<string, Counts>): NoticeTotals => ({
-    received: counters.received,
-    refused: notices.get('')?.['rejected'] ?? 0,
-  })
+  private noticeTotals(notices: Map<string, Counts>): NoticeTotals {
+    return {
+      received: this.deps.counters.received,
+      refused: notices.get('')?.['rejected'] ?? 0,
+    }
+  }
 
-  function moneyBySupplier() {
+  private moneyBySupplier() {
     const found = new Map<string, SupplierMoney[]>()
-    for (const [key, money] of counters.money) {
+    for (const [key, money] of this.deps.counters.money) {
       const [ssp = ''] = key.split('\t')
       getOrAdd(found, ssp, (): SupplierMoney[] => []).push(money)
     }
     return found
   }
 
-  function noticesBySupplier() {
+  private noticesBySupplier() {
     const statuses = new Map<string, Counts>()
-    for (const [key, count] of counters.impressions) {
+    for (const [key, count] of this.deps.counters.impressions) {
       const [ssp = '', , status = ''] = key.split('\t')
       const of = statuses.get(ssp) ?? {}
       of[status] = (of[status] ?? 0) + count
@@ -317,55 +334,55 @@ export function createNodeFigures(deps: NodeFiguresDeps) {
   }
 
   /** The oldest mark since which no request has come. */
-  function idleSince(at: number): number {
-    const requests = requestTotal()
-    return past.find((mark) => mark.requests === requests)?.at ?? at
+  private idleSince(at: number): number {
+    const requests = this.requestTotal()
+    return this.past.find((mark) => mark.requests === requests)?.at ?? at
   }
 
   /** In time slices. */
-  async function read(): Promise<NodeFigures> {
+  async read(): Promise<NodeFigures> {
+    const { node, location, problems } = this.deps
     const slices = createSlices()
-    const at = now()
-    const oldest = past[0]!
+    const at = this.deps.now()
+    const oldest = this.past[0]!
     const window = Math.max(1, (at - oldest.at) / 1000)
-    const [notices, money] = [noticesBySupplier(), moneyBySupplier()]
+    const [notices, money] = [this.noticesBySupplier(), this.moneyBySupplier()]
     const figuresOf = (id: string): SupplierFigures => {
-      const supplier = proxy.suppliers.get(id)
+      const supplier = this.deps.proxy.suppliers.get(id)
       const before = oldest.totals.get(id)
-      const totals = totalsOf(id, notices, money)
+      const totals = this.totalsOf(id, notices, money)
       const requests = named(outcomes, totals, before)
-      const own = stats.suppliers.get(id)
+      const own = this.deps.stats.suppliers.get(id)
       return {
         requests,
         durations: named(durationNames, totals, before, durationsAt),
         funnel: funnelOf(totals, before),
-        awaited: awaited.count(id, totals[bidsAt]!, at),
+        awaited: this.awaited.count(id, totals[bidsAt]!, at),
         rate: Object.values(requests).reduce((sum, count) => sum + count, 0) / window,
         modes: own === undefined ? {} : modesOf(own),
         left: own === undefined ? {} : leftOf(own),
         notices: notices.get(id) ?? {},
-        endpoints: endpointsOf(proxy, id, at - performance.now()),
+        endpoints: endpointsOf(this.deps.proxy, id, at - performance.now()),
         ...variantsOf(supplier?.metrics),
-        qps: supplier === undefined ? null : nodeLoad(supplier, others()).clientQps,
+        qps: supplier === undefined ? null : nodeLoad(supplier, this.deps.others()).clientQps,
       }
     }
     const suppliers: [id: string, SupplierFigures][] = []
-    for (const id of ids()) {
+    for (const id of this.ids()) {
       suppliers.push([id, figuresOf(id)])
       await slices.next()
     }
     return {
       node,
       location,
-      started,
+      started: this.started,
       at,
       window,
       version: programVersion(),
-      problems: [...problems(), ...noticeProblems(noticeTotals(notices), oldest.notices)],
-      idle: takesBids() ? (at - idleSince(at)) / 1000 : null,
+      problems: [...problems(), ...noticeProblems(this.noticeTotals(notices), oldest.notices)],
+      idle: this.deps.takesBids() ? (at - this.idleSince(at)) / 1000 : null,
       unplaced: notices.get('') ?? {},
       suppliers: Object.fromEntries(suppliers),
     }
   }
-  return { read, close: () => clearInterval(timer) }
 }

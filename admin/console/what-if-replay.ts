@@ -2,7 +2,7 @@
  * What other settings would have done with the bids of the last days: the decision log is replayed once with the settings of now
  * and once with others. Runs on a thread of its own, within limits of bids and of time.
  */
-import { createReplay } from '../../opd/replay/replay.ts'
+import { Replay } from '../../opd/replay/replay.ts'
 import type { ReplayPolicy } from '../../opd/replay/replica.ts'
 import type { IntegrationReport } from '../../opd/replay/report.ts'
 import { logFiles, readLogs } from '../../opd/state/log-reader.ts'
@@ -106,7 +106,7 @@ export async function whatIf(job: WhatIfJob): Promise<WhatIfAnswer> {
   const began = performance.now()
   const replays = [job.now, job.tried].map((settings) => {
     const asked = policyWith(policy, settings)
-    return createReplay({ attributionWindow, policyOf: () => asked, maxPending: limits.bids })
+    return new Replay({ attributionWindow, policyOf: () => asked, maxPending: limits.bids })
   })
   let [bids, cut] = [0, false]
   /** Of the bids of the supplier: lines of wins do not name it. */

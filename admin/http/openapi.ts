@@ -65,6 +65,14 @@ const problemsOf = ({ role, query, body, problems = [] }: Call) => [
   431,
 ]
 
+const bearer = {
+  type: 'http',
+  scheme: 'bearer',
+  bearerFormat: 'JWT',
+  description:
+    'An access token of the issuer; the embedded realm has its discovery below `/auth/realms/`. Each call names the role that it needs: `viewer`, `api` or `operator`. Each role includes the ones before it. A token gives access to the suppliers of its account.',
+}
+
 function documentOf(calls: Iterable<Call>, version: string): ShownDocument {
   const schemas: Record<string, object> = {}
   const paths: ShownDocument['paths'] = {}
@@ -168,13 +176,6 @@ function documentOf(calls: Iterable<Call>, version: string): ShownDocument {
   for (const call of calls) {
     const { path, method } = call
     paths[path] = { ...paths[path], [method.toLowerCase()]: operationOf(call) }
-  }
-  const bearer = {
-    type: 'http',
-    scheme: 'bearer',
-    bearerFormat: 'JWT',
-    description:
-      'An access token of the issuer; the embedded realm has its discovery below `/auth/realms/`. Each call names the role that it needs: `viewer`, `api` or `operator`. Each role includes the ones before it. A token gives access to the suppliers of its account.',
   }
   return {
     openapi: '3.1.0',

@@ -56,7 +56,36 @@ const example = {
   opd: { enabled: 'shadow' },
 }
 
-function supplierBlockRoutes(deps: BlockDeps): Route[] {
+const content = (of: z.ZodType, shown: unknown): Content => ({
+  schema: of,
+  example: shown,
+  io: 'input',
+})
+
+const versionSchema = z
+  .strictObject({
+    version: z.int(),
+    at: z.iso.datetime(),
+    who: z.string(),
+    account: z.string(),
+    action: z.enum(blockActions),
+    request_id: z.string(),
+    supplier: z.unknown().describe('The supplier as of this version; null: deleted'),
+    difference: z.array(differenceSchema).describe('To the version before'),
+  })
+  .meta({ id: 'SupplierVersion' })
+
+const path = '/api/svc/suppliers/{id}/'
+const tag = 'management'
+const role = 'operator'
+const shown = { ...example, origin: 'api', version: 3 }
+
+const etag = {
+  ETag: { description: 'For `If-Match`', schema: { type: 'string' }, example: '"3"' },
+}
+
+/** The schemas of suppliers, which depend on the configuration's. */
+function schemasOf(deps: BlockDeps) {
   const fields = {
     origin: z.enum(['file', 'api']).describe('Who owns the supplier'),
     version: z.int().optional().describe('Of a supplier of the API'),
@@ -69,11 +98,6 @@ function supplierBlockRoutes(deps: BlockDeps): Route[] {
     .strictObject({ ...deps.schema.shape, ...fields })
     .meta({ id: 'ConfiguredSupplier' })
   const sentSchema = deps.schema.meta({ id: 'SupplierBlock' })
-  const content = (of: z.ZodType, shown: unknown): Content => ({
-    schema: of,
-    example: shown,
-    io: 'input',
-  })
   const resultSchema = z
     .strictObject({
       dryRun: z.literal(true),
@@ -82,34 +106,18 @@ function supplierBlockRoutes(deps: BlockDeps): Route[] {
       supplier: schema.nullable(),
     })
     .meta({ id: 'SupplierDryRun' })
-  const shown = { ...example, origin: 'api', version: 3 }
-  const etag = {
-    ETag: { description: 'For `If-Match`', schema: { type: 'string' }, example: '"3"' },
-  }
   const whole = (description: string) => ({
     description: `${description}. With \`dryRun\`: what would be changed`,
     headers: etag,
     content: content(z.union([schema, resultSchema]), shown),
   })
+  return { schema, sentSchema, whole }
+}
 
-  const calls = new SupplierBlockCalls(deps)
+type Schemas = ReturnType<typeof schemasOf>
 
-  const versionSchema = z
-    .strictObject({
-      version: z.int(),
-      at: z.iso.datetime(),
-      who: z.string(),
-      account: z.string(),
-      action: z.enum(blockActions),
-      request_id: z.string(),
-      supplier: z.unknown().describe('The supplier as of this version; null: deleted'),
-      difference: z.array(differenceSchema).describe('To the version before'),
-    })
-    .meta({ id: 'SupplierVersion' })
-
-  const path = '/api/svc/suppliers/{id}/'
-  const tag = 'management'
-  const role = 'operator'
+/** Calls of the list of all suppliers. */
+function listRoutes(calls: SupplierBlockCalls, { schema, sentSchema, whole }: Schemas): Route[] {
   return [
     {
       ...{ method: 'GET', path: '/api/svc/suppliers/', id: 'listConfiguredSuppliers', tag, role },
@@ -164,6 +172,15 @@ function supplierBlockRoutes(deps: BlockDeps): Route[] {
       problems: [409, 412, 422, 503],
       handler: ofAllAccounts(calls.applyList),
     },
+  ]
+}
+
+/** Calls of one supplier. */
+function supplierRoutes(
+  calls: SupplierBlockCalls,
+  { schema, sentSchema, whole }: Schemas,
+): Route[] {
+  return [
     {
       ...{ method: 'GET', path, id: 'readConfiguredSupplier', tag, role, params },
       summary: 'One supplier with its configuration',
@@ -218,6 +235,12 @@ function supplierBlockRoutes(deps: BlockDeps): Route[] {
       problems: [404, 409, 412, 428, 503],
       handler: ofAllAccounts(calls.remove),
     },
+  ]
+}
+
+/** Calls of the versions of a supplier. */
+function versionRoutes(calls: SupplierBlockCalls, { whole }: Schemas): Route[] {
+  return [
     {
       ...{ method: 'GET', path: `${path}history/`, id: 'listSupplierVersions', tag, role, params },
       summary: 'The versions of a supplier of the API and their authors, newest first',
@@ -259,6 +282,15 @@ function supplierBlockRoutes(deps: BlockDeps): Route[] {
       problems: [404, 409, 412, 422, 503],
       handler: ofAllAccounts(calls.revert),
     },
+  ]
+}
+
+function supplierBlockRoutes(deps: BlockDeps): Route[] {
+  const [calls, schemas] = [new SupplierBlockCalls(deps), schemasOf(deps)]
+  return [
+    ...listRoutes(calls, schemas),
+    ...supplierRoutes(calls, schemas),
+    ...versionRoutes(calls, schemas),
   ]
 }
 

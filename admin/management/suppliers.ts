@@ -46,32 +46,37 @@ const whole = (description: string): Answer => ({
   content: { schema: supplierSchema, example },
 })
 
-export function supplierRoutes(access: Access): Route[] {
-  const { store, changed, now } = access
+class SupplierCalls {
+  private readonly access: Access
 
-  async function list(request: FastifyRequest): Promise<SupplierResource[]> {
-    const suppliers = visible(access, request)
+  constructor(access: Access) {
+    this.access = access
+  }
+
+  readonly list = async (request: FastifyRequest): Promise<SupplierResource[]> => {
+    const suppliers = visible(this.access, request)
     const rows = await readSuppliers(
-      store,
+      this.access.store,
       suppliers.map(({ id }) => id),
     )
     return suppliers.map((supplier, at) => resource(supplier, rows[at]!))
   }
 
-  async function one(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-    const supplier = find(access, request)
-    const [rows] = await readSuppliers(store, [supplier.id])
+  readonly one = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+    const supplier = find(this.access, request)
+    const [rows] = await readSuppliers(this.access.store, [supplier.id])
     return reply.header('etag', etagOf(rows!)).send(resource(supplier, rows!))
   }
 
-  async function change<T>(
+  async change<T>(
     request: FastifyRequest,
     reply: FastifyReply,
     action: 'create' | 'update',
     schema: z.ZodType<T>,
     decide: (rows: SupplierRows, body: T, supplier: ListedSupplier) => ChangeResult,
   ): Promise<FastifyReply> {
-    const supplier = find(access, request)
+    const { store, changed, now } = this.access
+    const supplier = find(this.access, request)
     const { value, named } = namedBodyOf(schema, request)
     const wanted = request.headers['if-match']
     const rows = await changeSupplier(store, supplier.id, now(), (current) => {
@@ -93,7 +98,10 @@ export function supplierRoutes(access: Access): Route[] {
       .header('etag', etagOf(rows))
       .send(resource(supplier, rows))
   }
+}
 
+export function supplierRoutes(access: Access): Route[] {
+  const calls = new SupplierCalls(access)
   const path = '/api/svc/ssp/{id}/'
   const tag = 'management'
   return [
@@ -110,7 +118,7 @@ export function supplierRoutes(access: Access): Route[] {
         ]),
       },
       problems: [503],
-      handler: list,
+      handler: calls.list,
     },
     {
       method: 'GET',
@@ -122,7 +130,7 @@ export function supplierRoutes(access: Access): Route[] {
       params,
       answers: { 200: whole('The supplier') },
       problems: [404, 503],
-      handler: one,
+      handler: calls.one,
     },
     {
       method: 'POST',
@@ -141,7 +149,7 @@ export function supplierRoutes(access: Access): Route[] {
       },
       answers: { 201: whole('The supplier after the change') },
       problems: [404, 409, 412, 422, 503],
-      handler: (request, reply) => change(request, reply, 'create', createSchema, planCreate),
+      handler: (request, reply) => calls.change(request, reply, 'create', createSchema, planCreate),
     },
     {
       method: 'PUT',
@@ -163,7 +171,7 @@ export function supplierRoutes(access: Access): Route[] {
       },
       answers: { 200: whole('The supplier after the change') },
       problems: [404, 412, 422, 503],
-      handler: (request, reply) => change(request, reply, 'update', updateSchema, planUpdate),
+      handler: (request, reply) => calls.change(request, reply, 'update', updateSchema, planUpdate),
     },
   ]
 }

@@ -69,53 +69,175 @@ const bidsOf = ({ arms }: ModeStats) => arms.reduce((sum, { bids }) => sum + bid
 /** Bids and wins of the last days, of all nodes. */
 export type KeptArms = Iterable<{ ssp: string; mode: string; arms: ComparedArms }>
 
-export function engineMetrics(stats: EngineStats, kept: () => KeptArms): MetricRow[] {
-  function* rows(): Generator<[ModeStats, { ssp: string; mode: Mode }] | null> {
-    for (const [ssp, own] of stats.suppliers) {
-      for (const mode of modes) if (live(own.modes[mode])) yield [own.modes[mode], { ssp, mode }]
+/** A row for each metric of pricing. */
+class EngineRows {
+  private readonly stats: EngineStats
+  private readonly kept: () => KeptArms
+  /** Chosen at the start of a scrape: comparisons of thousands of integrations would take half of its time. */
+  private top: ReadonlySet<ModeStats> = new Set()
+
+  constructor(stats: EngineStats, kept: () => KeptArms) {
+    this.stats = stats
+    this.kept = kept
+  }
+
+  /** Bids and their prices. Its first row chooses `top`. */
+  bidRows(): MetricRow[] {
+    return [
+      counter('bidweir_bids_total', 'Bids by arm, or by the reason to leave them unchanged', () =>
+        this.bidSamples(),
+      ),
+      counter('bidweir_answers_untouched_total', 'Bid responses left unchanged, by reason', () =>
+        answerSamples(this.stats),
+      ),
+      histogram(
+        'bidweir_factor',
+        'out_ba divided by in_ba',
+        factorSamples('bidweir_factor', this.stats),
+      ),
+      counter(
+        'bidweir_in_price_sum_total',
+        'in_ba of priced bids, CPM in the base currency',
+        this.folded((of) => of.inSum),
+      ),
+      counter(
+        'bidweir_out_price_sum_total',
+        'out_ba of priced bids, CPM in the base currency',
+        this.folded((of) => of.outSum),
+      ),
+      ...armMetrics(this.stats, () => this.top),
+    ]
+  }
+
+  /** The model and its guards. */
+  modelRows(): MetricRow[] {
+    return [
+      gauge(
+        'bidweir_opd_guard',
+        '1 for the guard that limited the latest decision; start: a new model, none: no guard',
+        () =>
+          this.eachTop(({ guard }, labels) =>
+            guard === null ? [] : [{ value: 1, labels: { ...labels, guard } }],
+          ),
+      ),
+      counter('bidweir_opd_guard_alarms_total', 'How often a guard began to act', () =>
+        this.each(({ alarms }, labels) =>
+          guards.flatMap((guard, at) =>
+            isAlarm(guard) && alarms[at]! > 0
+              ? [{ value: alarms[at]!, labels: { ...labels, guard } }]
+              : [],
+          ),
+        ),
+      ),
+      gauge(
+        'bidweir_opd_theta',
+        'Multiplier of spend at the latest decision: out = argmax (theta in + lambda - p) W(p)',
+        () => this.eachTop(({ theta }, labels) => [{ value: theta, labels }]),
+      ),
+      gauge(
+        'bidweir_opd_lambda',
+        'Multiplier of wins at the latest decision, CPM in the base currency',
+        () => this.eachTop(({ lambda }, labels) => [{ value: lambda, labels }]),
+      ),
+      counter(
+        'bidweir_learner_errors_total',
+        'Decisions for which the model failed',
+        this.failures((of) => of.learnerErrors),
+      ),
+      counter(
+        'bidweir_contexts_cut_total',
+        'Contexts that were too long to contain the features of the model',
+        this.failures((of) => of.contextsCut),
+      ),
+      counter(
+        'bidweir_opd_exposures_left_out_total',
+        'Decisions that do not train the model, nor do their wins: beyond 4,000 a second it is trained with a sample',
+        this.failures((of) => of.exposuresLeftOut),
+      ),
+    ]
+  }
+
+  /** Optimised bids compared with the holdout. */
+  comparedRows(): MetricRow[] {
+    return [
+      gauge('bidweir_win_rate', 'Wins per bid by arm, of all nodes over the last 7 days', () =>
+        this.winRates(),
+      ),
+      ...this.interval(
+        ['bidweir_kept_win_rate', 'bidweir_kept_win_rate_lower', 'bidweir_kept_win_rate_upper'],
+        'Win rate of optimised bids divided by that of the holdout, of all nodes over the last 7 days',
+        keptWins,
+      ),
+      ...this.interval(
+        ['bidweir_kept_spend', 'bidweir_kept_spend_lower', 'bidweir_kept_spend_upper'],
+        'Spend per bid (wins weighted by in_ba) of optimised bids divided by that of the holdout, of all nodes over the last 7 days',
+        keptSpend,
+      ),
+      ...this.interval(
+        ['bidweir_uplift', 'bidweir_uplift_lower', 'bidweir_uplift_upper'],
+        'Margin per bid of optimised bids minus that of the holdout, CPM, of all nodes over the last 7 days',
+        uplift,
+      ),
+    ]
+  }
+
+  private *rows(): Generator<[ModeStats, { ssp: string; mode: Mode }] | null> {
+    for (const [ssp, supplier] of this.stats.suppliers) {
+      for (const mode of modes)
+        if (live(supplier.modes[mode])) yield [supplier.modes[mode], { ssp, mode }]
       yield null
     }
   }
-  function* allModes() {
-    for (const own of stats.suppliers.values()) for (const mode of modes) yield own.modes[mode]
+
+  private *allModes() {
+    for (const supplier of this.stats.suppliers.values())
+      for (const mode of modes) yield supplier.modes[mode]
   }
-  /** Chosen at the start of a scrape: comparisons of thousands of integrations would take half of its time. */
-  let top: ReadonlySet<ModeStats> = new Set()
-  function* bids() {
-    top = yield* busiest(allModes(), bidsOf)
-    yield* bidSamples(stats)
+
+  private *bidSamples() {
+    this.top = yield* busiest(this.allModes(), bidsOf)
+    yield* bidSamples(this.stats)
   }
-  function* each(samples: (of: ModeStats, labels: Labels) => Iterable<Sample>) {
-    for (const row of rows())
+
+  private *each(samples: (of: ModeStats, labels: Labels) => Iterable<Sample>) {
+    for (const row of this.rows())
       if (row === null) yield null
       else yield* samples(...row)
   }
-  const eachTop: typeof each = (samples) =>
-    each((of, labels) => (top.has(of) ? samples(of, labels) : []))
+
   /** Those with the most bids. */
-  function* eachKept(samples: (arms: ComparedArms, labels: Labels) => Iterable<Sample>) {
-    const most = yield* busiest(kept(), ({ arms }) => arms.optimised.bids + arms.holdout.bids)
+  private eachTop(samples: (of: ModeStats, labels: Labels) => Iterable<Sample>) {
+    return this.each((of, labels) => (this.top.has(of) ? samples(of, labels) : []))
+  }
+
+  /** Those with the most bids. */
+  private *eachKept(samples: (arms: ComparedArms, labels: Labels) => Iterable<Sample>) {
+    const most = yield* busiest(this.kept(), ({ arms }) => arms.optimised.bids + arms.holdout.bids)
     for (const { ssp, mode, arms } of most) {
       yield null
       yield* samples(arms, { ssp, mode })
     }
   }
+
   /** Absent while it is 0. */
-  const failures = (value: (of: ModeStats) => number) => () =>
-    each((of, labels) => (value(of) === 0 ? [] : [{ value: value(of), labels }]))
-  const folded = (value: (of: ModeStats) => number) => {
-    const sum = new FoldedSum(value)
-    return () => sum.samples(rows(), top)
+  private failures(value: (of: ModeStats) => number) {
+    return () => this.each((of, labels) => (value(of) === 0 ? [] : [{ value: value(of), labels }]))
   }
+
+  private folded(value: (of: ModeStats) => number) {
+    const sum = new FoldedSum(value)
+    return () => sum.samples(this.rows(), this.top)
+  }
+
   /** The names are written out, so that a search for one finds it. */
-  const interval = (
+  private interval(
     [name, lower, upper]: readonly [string, string, string],
     help: string,
     compare: (optimised: KeptTotals, holdout: KeptTotals) => Interval | null,
-  ): MetricRow[] => {
-    const part = (name: keyof Interval) => () =>
-      eachKept(({ optimised, holdout }, labels) => {
-        const value = compare(optimised, holdout)?.[name]
+  ): MetricRow[] {
+    const part = (bound: keyof Interval) => () =>
+      this.eachKept(({ optimised, holdout }, labels) => {
+        const value = compare(optimised, holdout)?.[bound]
         return value === undefined ? [] : [{ value, labels }]
       })
     return [
@@ -124,87 +246,17 @@ export function engineMetrics(stats: EngineStats, kept: () => KeptArms): MetricR
       gauge(upper, `Upper 95 % bound of ${name}, valid at every scrape`, part('upper')),
     ]
   }
-  const winRates = () =>
-    eachKept(({ holdout, optimised }, labels) =>
+
+  private winRates() {
+    return this.eachKept(({ holdout, optimised }, labels) =>
       Object.entries({ holdout, optimised })
         .filter(([, { bids }]) => bids > 0)
         .map(([arm, { wins, bids }]) => ({ value: wins / bids, labels: { ...labels, arm } })),
     )
+  }
+}
 
-  return [
-    counter('bidweir_bids_total', 'Bids by arm, or by the reason to leave them unchanged', bids),
-    counter('bidweir_answers_untouched_total', 'Bid responses left unchanged, by reason', () =>
-      answerSamples(stats),
-    ),
-    histogram('bidweir_factor', 'out_ba divided by in_ba', factorSamples('bidweir_factor', stats)),
-    counter(
-      'bidweir_in_price_sum_total',
-      'in_ba of priced bids, CPM in the base currency',
-      folded((of) => of.inSum),
-    ),
-    counter(
-      'bidweir_out_price_sum_total',
-      'out_ba of priced bids, CPM in the base currency',
-      folded((of) => of.outSum),
-    ),
-    gauge(
-      'bidweir_opd_guard',
-      '1 for the guard that limited the latest decision; start: a new model, none: no guard',
-      () =>
-        eachTop(({ guard }, labels) =>
-          guard === null ? [] : [{ value: 1, labels: { ...labels, guard } }],
-        ),
-    ),
-    counter('bidweir_opd_guard_alarms_total', 'How often a guard began to act', () =>
-      each(({ alarms }, labels) =>
-        guards.flatMap((guard, at) =>
-          isAlarm(guard) && alarms[at]! > 0
-            ? [{ value: alarms[at]!, labels: { ...labels, guard } }]
-            : [],
-        ),
-      ),
-    ),
-    gauge(
-      'bidweir_opd_theta',
-      'Multiplier of spend at the latest decision: out = argmax (theta in + lambda - p) W(p)',
-      () => eachTop(({ theta }, labels) => [{ value: theta, labels }]),
-    ),
-    gauge(
-      'bidweir_opd_lambda',
-      'Multiplier of wins at the latest decision, CPM in the base currency',
-      () => eachTop(({ lambda }, labels) => [{ value: lambda, labels }]),
-    ),
-    counter(
-      'bidweir_learner_errors_total',
-      'Decisions for which the model failed',
-      failures((of) => of.learnerErrors),
-    ),
-    counter(
-      'bidweir_contexts_cut_total',
-      'Contexts that were too long to contain the features of the model',
-      failures((of) => of.contextsCut),
-    ),
-    counter(
-      'bidweir_opd_exposures_left_out_total',
-      'Decisions that do not train the model, nor do their wins: beyond 4,000 a second it is trained with a sample',
-      failures((of) => of.exposuresLeftOut),
-    ),
-    ...armMetrics(stats, () => top),
-    gauge('bidweir_win_rate', 'Wins per bid by arm, of all nodes over the last 7 days', winRates),
-    ...interval(
-      ['bidweir_kept_win_rate', 'bidweir_kept_win_rate_lower', 'bidweir_kept_win_rate_upper'],
-      'Win rate of optimised bids divided by that of the holdout, of all nodes over the last 7 days',
-      keptWins,
-    ),
-    ...interval(
-      ['bidweir_kept_spend', 'bidweir_kept_spend_lower', 'bidweir_kept_spend_upper'],
-      'Spend per bid (wins weighted by in_ba) of optimised bids divided by that of the holdout, of all nodes over the last 7 days',
-      keptSpend,
-    ),
-    ...interval(
-      ['bidweir_uplift', 'bidweir_uplift_lower', 'bidweir_uplift_upper'],
-      'Margin per bid of optimised bids minus that of the holdout, CPM, of all nodes over the last 7 days',
-      uplift,
-    ),
-  ]
+export function engineMetrics(stats: EngineStats, kept: () => KeptArms): MetricRow[] {
+  const rows = new EngineRows(stats, kept)
+  return [...rows.bidRows(), ...rows.modelRows(), ...rows.comparedRows()]
 }

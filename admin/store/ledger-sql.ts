@@ -87,21 +87,28 @@ const winNames = [
   'supplier',
 ] as const satisfies (keyof NewRow)[]
 
-export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
-  const member = (at: number, type: string) => jsonMember(postgres, at, type)
-  const ledger = sql.table(ledgerTable(postgres))
-  /**
-   * A statement with two parameters, compiled once: JSON, and the first day that it reads. A literal bound lets
-   * PostgreSQL skip the other partitions when it plans the statement.
-   */
-  function statement<R>(build: (text: string) => RawBuilder<R>) {
+/**
+ * Statements with two parameters, each compiled once: JSON, and the first day that it reads. A literal bound lets
+ * PostgreSQL skip the other partitions when it plans the statement.
+ */
+function statementsOn(db: Kysely<Tables>) {
+  return <R>(build: (text: string) => RawBuilder<R>) => {
     const compiled = build('').compile(db)
     return async (text: string, first: number, on: Kysely<Tables> = db) => {
       const parameters = compiled.parameters.map((each) => (each === 0 ? first : text))
       return (await on.executeQuery<R>({ ...compiled, parameters })).rows
     }
   }
-  const recent = (table: string) => (postgres ? sql`${sql.ref(`${table}.day`)} >= ${0}` : sql`true`)
+}
+
+/** Rows of the days that a statement reads. */
+const recentDays = (postgres: boolean) => (table: string) =>
+  postgres ? sql`${sql.ref(`${table}.day`)} >= ${0}` : sql`true`
+
+export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
+  const member = (at: number, type: string) => jsonMember(postgres, at, type)
+  const ledger = sql.table(ledgerTable(postgres))
+  const [statement, recent] = [statementsOn(db), recentDays(postgres)]
   /** The win of the unattributed row `a` has a row already. */
   const reported = sql`select 1 from ${ledger} as w where w.bid_id = a.bid_id and w.event = a.event and w.at >= a.since
     and w.status <> 'rejected' and (a.of is null or w.supplier is null or w.supplier = a.of) and ${recent('w')} limit 1`
@@ -131,7 +138,7 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
 
   return {
     ...(postgres ? forPostgres() : forSqlite()),
-    holds: forLookups(),
+    holds: lookupsIn(db, postgres),
   }
 
   function forPostgres(): Omit<LedgerSql, 'holds'> {
@@ -235,31 +242,35 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
       sweepHour: async () => [],
     }
   }
+}
 
-  function forLookups(): LedgerSql['holds'] {
-    const types = ['text', 'text', 'bigint', 'text', 'text']
-    const [bidId, event, since, status, supplier] = types.map((type, at) => member(at, type))
-    const row = sql`select 1 from ${ledger} as w where bid_id = ${bidId} and event = ${event}
-      and at >= ${since} and status <> 'rejected' and (${status} is null or status = ${status})
-      and (${supplier} is null or supplier is null or supplier = ${supplier}) and ${recent('w')} limit 1`
-    // without statistics, PostgreSQL turns `exists` into a join over the whole table; it cannot do so with `limit`
-    const match = postgres ? sql`cross join lateral (${row}) as found` : sql`where exists (${row})`
-    const find = statement(
-      (text) => sql<{ n: number }>`
-      select n from ${jsonRows(postgres, text)} ${match}`,
-    )
-    return async (lookups) => {
-      const rows = lookups.map((of) => [
-        of.bidId,
-        of.event,
-        Math.floor(of.since),
-        of.status,
-        of.supplier,
-      ])
-      const first = Math.min(...lookups.map(({ decidedSince }) => Math.floor(decidedSince / day)))
-      const found = new Set((await find(json(rows), Math.max(0, first))).map(({ n }) => n))
-      return lookups.map((_lookup, at) => found.has(at + 1))
-    }
+function lookupsIn(db: Kysely<Tables>, postgres: boolean): LedgerSql['holds'] {
+  const [statement, recent] = [statementsOn(db), recentDays(postgres)]
+  const ledger = sql.table(ledgerTable(postgres))
+  const types = ['text', 'text', 'bigint', 'text', 'text']
+  const [bidId, event, since, status, supplier] = types.map((type, at) =>
+    jsonMember(postgres, at, type),
+  )
+  const row = sql`select 1 from ${ledger} as w where bid_id = ${bidId} and event = ${event}
+    and at >= ${since} and status <> 'rejected' and (${status} is null or status = ${status})
+    and (${supplier} is null or supplier is null or supplier = ${supplier}) and ${recent('w')} limit 1`
+  // without statistics, PostgreSQL turns `exists` into a join over the whole table; it cannot do so with `limit`
+  const match = postgres ? sql`cross join lateral (${row}) as found` : sql`where exists (${row})`
+  const find = statement(
+    (text) => sql<{ n: number }>`
+    select n from ${jsonRows(postgres, text)} ${match}`,
+  )
+  return async (lookups) => {
+    const rows = lookups.map((of) => [
+      of.bidId,
+      of.event,
+      Math.floor(of.since),
+      of.status,
+      of.supplier,
+    ])
+    const first = Math.min(...lookups.map(({ decidedSince }) => Math.floor(decidedSince / day)))
+    const found = new Set((await find(json(rows), Math.max(0, first))).map(({ n }) => n))
+    return lookups.map((_lookup, at) => found.has(at + 1))
   }
 }
 

@@ -2,6 +2,7 @@
 
 import { hkdfSync } from 'node:crypto'
 import { priceAgentBids } from '../agent/agent.ts'
+import type { AgentCall } from '../agent/call.ts'
 import type { Log } from '../base/log.ts'
 import type { Integration } from '../config.ts'
 import type { BidLog, DecisionObserver, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
@@ -11,7 +12,7 @@ import { ExposureSampler, Pricing } from '../pricing/pricing.ts'
 import { EngineStats, type ModeStats, type SupplierStats } from '../pricing/stats.ts'
 import { hasSeat } from '../protobuf/response.ts'
 import { rewriteInSlices as rewriteBody, unmodified } from '../rewrite/rewrite.ts'
-import { createFaultLog } from '../shared/fault-log.ts'
+import { createFaultLog, type ReportFault } from '../shared/fault-log.ts'
 import { rateOf } from '../shared/rates.ts'
 import type { BidReason, PriceBid } from '../shared/reasons.ts'
 import { standalone } from '../standalone/standalone.ts'
@@ -72,55 +73,102 @@ const noHandlers: BidHandlers = { price: null }
 /** A response without this key contains no bid. Most bids have it near their beginning, so the search is short. */
 const priceKey = Buffer.from('"price"')
 
-export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEngine {
-  const { now } = deps
-  const stats = new EngineStats()
-  const reductions = new DayReductions()
-  const fault = createFaultLog(stats.faults, deps.log, now)
-  const nonces = new Nonces()
-  /** Integrations with a standalone call without `imp`; each is logged once. */
-  const warnedOfNoImp = new Set<string>()
-  let config: EngineSettings = initial
-  const bound = new Map<string, Bound>()
-  let holds: ReadonlySet<string> = new Set()
-  let holdsAll = false
-  const onHold = (supplier: string) => holdsAll || holds.has(supplier)
+/** The integrations, each with its counters and the price of its bids. */
+class Integrations {
+  settings: EngineSettings
+  /** The codec follows the keys of the settings. */
+  readonly pricingDeps: ConstructorParameters<typeof Pricing>[1]
+  private readonly stats: EngineStats
+  private readonly bound = new Map<string, Bound>()
+  private readonly nonces = new Nonces()
+  private holds: ReadonlySet<string> = new Set()
+  private holdsAll = false
 
-  const keyMaterial = (settings: EngineSettings) => {
-    const secret = settings.keys[0]?.secret ?? new Uint8Array(32)
-    const seeds = Buffer.from(hkdfSync('sha256', secret, '', 'bidweir shares v1', 12))
-    return {
-      codec: createContextCodec(settings.keys, settings.contextTtl, nonces),
-      seed: seeds.readInt32BE(0),
-      auctionSalt: seeds.toString('hex', 4),
+  constructor(
+    initial: EngineConfig,
+    deps: EngineDeps,
+    stats: EngineStats,
+    reductions: DayReductions,
+    fault: ReportFault,
+  ) {
+    this.settings = initial
+    this.stats = stats
+    this.pricingDeps = {
+      ...deps,
+      ...this.keyMaterial(initial),
+      exposures: new ExposureSampler(deps.random, deps.trainedPerSecond),
+      onHold: (supplier) => this.holdsAll || this.holds.has(supplier),
+      reductions,
+      fault,
     }
+    for (const integration of initial.integrations) this.bind(integration)
   }
-  const exposures = new ExposureSampler(deps.random, deps.trainedPerSecond)
-  const pricingDeps = { ...deps, ...keyMaterial(initial), exposures, onHold, reductions, fault }
 
-  function bind(integration: Integration): void {
+  configure(settings: EngineSettings): void {
+    this.settings = settings
+    Object.assign(this.pricingDeps, this.keyMaterial(settings))
+  }
+
+  setHolds(suppliers: ReadonlySet<string>): void {
+    this.holds = suppliers
+    this.holdsAll = suppliers.has('*')
+  }
+
+  /** Adds or replaces an integration. */
+  bind(integration: Integration): void {
     const { id, opd } = integration
-    const of = stats.supplierStats(id)
+    const stats = this.stats.supplierStats(id)
     const isOn = opd !== null && opd !== 'invalid' && opd.enabled !== false
-    const mode = isOn ? of.modes[opd.mode] : null
+    const mode = isOn ? stats.modes[opd.mode] : null
     if (mode !== null) mode.configured = true
-    bound.set(id, { integration, stats: of, mode, handlers: null })
+    this.bound.set(id, { integration, stats, mode, handlers: null })
   }
 
-  function handlersOf(target: Bound): BidHandlers {
+  remove(supplier: string): void {
+    this.bound.delete(supplier)
+  }
+
+  of(supplier: string): Bound | undefined {
+    return this.bound.get(supplier)
+  }
+
+  handlersOf(target: Bound): BidHandlers {
     const { integration, mode } = target
     if (mode === null) return noHandlers
     target.handlers ??= {
-      price: new Pricing(integration, pricingDeps, mode).price,
+      price: new Pricing(integration, this.pricingDeps, mode).price,
       onBid: (reason) => mode.countUnmodified(reason),
     }
     return target.handlers
   }
 
-  function rewriteInSlices(response: ResponseToRewrite): Iterator<Pause, RewrittenResponse> {
+  private keyMaterial(settings: EngineSettings) {
+    const secret = settings.keys[0]?.secret ?? new Uint8Array(32)
+    const seeds = Buffer.from(hkdfSync('sha256', secret, '', 'bidweir shares v1', 12))
+    return {
+      codec: createContextCodec(settings.keys, settings.contextTtl, this.nonces),
+      seed: seeds.readInt32BE(0),
+      auctionSalt: seeds.toString('hex', 4),
+    }
+  }
+}
+
+/** Rewrites bid responses. */
+class Responses {
+  private readonly integrations: Integrations
+  private readonly fault: ReportFault
+
+  constructor(integrations: Integrations, fault: ReportFault) {
+    this.integrations = integrations
+    this.fault = fault
+  }
+
+  rewriteInSlices(response: ResponseToRewrite): Iterator<Pause, RewrittenResponse> {
+    const { integrations, fault } = this
+    const { rates, base } = integrations.settings
     const { supplier, body, format, requestFormat, request, inactiveSeats, memory } = response
-    const target = bound.get(supplier)
-    const { price, onBid } = target === undefined ? noHandlers : handlersOf(target)
+    const target = integrations.of(supplier)
+    const { price, onBid } = target === undefined ? noHandlers : integrations.handlersOf(target)
     const slices = rewriteBody({
       body,
       format,
@@ -128,8 +176,8 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
       requestFormat,
       opd: target?.integration.opd ?? null,
       inactiveSeats,
-      rates: config.rates,
-      base: config.base,
+      rates,
+      base,
       price,
       onBid,
       memory,
@@ -159,95 +207,107 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     return { next, return: () => slices.return() }
   }
 
-  const rate = (currency: string) => rateOf(currency, config.rates, config.base)
-  const attribution = createAttribution({
-    ...deps,
-    fault,
-    codec: () => pricingDeps.codec,
-    settings: () => config,
-  })
-  const outcomes = createOutcomes({ ...deps, stats, rate, fault })
+  countUnread(supplier: string): void {
+    const target = this.integrations.of(supplier)
+    target?.stats.countUnmodified(
+      target.integration.opd === 'invalid' ? 'invalid_config' : 'disabled',
+    )
+  }
+}
 
-  function warnOfNoImp(ssp: string): void {
-    if (warnedOfNoImp.has(ssp)) return
-    warnedOfNoImp.add(ssp)
-    deps.log.warn({ ssp }, 'a standalone call has bids without imp, their floor is 0; logged once')
+/** Prices the bids of standalone and agent calls. An exception in them is a bug: it is logged with the place. */
+class Calls {
+  private readonly integrations: Integrations
+  private readonly deps: EngineDeps
+  private readonly fault: ReportFault
+  /** Integrations with a standalone call without `imp`; each is logged once. */
+  private readonly warnedOfNoImp = new Set<string>()
+
+  constructor(integrations: Integrations, deps: EngineDeps, fault: ReportFault) {
+    this.integrations = integrations
+    this.deps = deps
+    this.fault = fault
   }
 
-  const internalError = (place: 'standalone' | 'agent', error: unknown, supplier: string) => {
-    fault(place, error, supplier)
-    return new Error(`the pricing of a call failed: ${place}`)
+  /** The error that it throws quotes nothing of the body; the API responds with 500. */
+  priceStandalone(supplier: string, body: Buffer): StandaloneResult {
+    const { integrations } = this
+    const target = integrations.of(supplier)
+    if (target === undefined) return { ok: false, status: 404, faults: [] }
+    const { price } = integrations.handlersOf(target)
+    if (price === null) return { ok: false, status: 403, faults: [] }
+    const { rates, base } = integrations.settings
+    try {
+      const result = standalone(body, target.integration.opd, rates, base, price)
+      if (!result.ok) return result
+      if (result.withoutImp) this.warnOfNoImp(supplier)
+      return { ...result, entries: this.reported(result.entries, 'standalone', supplier) }
+    } catch (error) {
+      throw this.internalError('standalone', error, supplier)
+    }
   }
-  function* reported<T>(bids: Iterable<T>, place: 'standalone' | 'agent', supplier: string) {
+
+  priceAgentCall(supplier: string, call: AgentCall): ReturnType<Engine['priceAgentCall']> {
+    const { integrations } = this
+    const target = integrations.of(supplier)
+    if (target === undefined) return null
+    const { price, onBid } = integrations.handlersOf(target)
+    const { opd } = target.integration
+    if (price === null || onBid === undefined || opd === null || opd === 'invalid') return null
+    const { rates, base } = integrations.settings
+    const bids = priceAgentBids(call, { opd, rates, base, price, onBid })
+    const { learners } = this.deps
+    const modelVersion = `${opd.mode}-${learners.epoch(opd.mode)}-${learners.version(opd.mode)}`
+    return { bids: this.reported(bids, 'agent', supplier), modelVersion }
+  }
+
+  private warnOfNoImp(ssp: string): void {
+    if (this.warnedOfNoImp.has(ssp)) return
+    this.warnedOfNoImp.add(ssp)
+    const text = 'a standalone call has bids without imp, their floor is 0; logged once'
+    this.deps.log.warn({ ssp }, text)
+  }
+
+  private *reported<T>(bids: Iterable<T>, place: 'standalone' | 'agent', supplier: string) {
     try {
       yield* bids
     } catch (error) {
-      throw internalError(place, error, supplier)
+      throw this.internalError(place, error, supplier)
     }
   }
 
-  /** An exception in this function is a bug. The error that it throws quotes nothing of the body; the API responds with 500. */
-  function priceStandalone(
-    supplier: string,
-    opd: Integration['opd'],
-    price: PriceBid,
-    body: Buffer,
-  ): StandaloneResult {
-    try {
-      const result = standalone(body, opd, config.rates, config.base, price)
-      if (!result.ok) return result
-      if (result.withoutImp) warnOfNoImp(supplier)
-      return { ...result, entries: reported(result.entries, 'standalone', supplier) }
-    } catch (error) {
-      throw internalError('standalone', error, supplier)
-    }
+  private internalError(place: 'standalone' | 'agent', error: unknown, supplier: string): Error {
+    this.fault(place, error, supplier)
+    return new Error(`the pricing of a call failed: ${place}`)
   }
+}
 
-  for (const each of initial.integrations) bind(each)
+export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEngine {
+  const stats = new EngineStats()
+  const reductions = new DayReductions()
+  const fault = createFaultLog(stats.faults, deps.log, deps.now)
+  const integrations = new Integrations(initial, deps, stats, reductions, fault)
+  const responses = new Responses(integrations, fault)
+  const calls = new Calls(integrations, deps, fault)
+  const settings = () => integrations.settings
+  const rate = (currency: string) => rateOf(currency, settings().rates, settings().base)
+  const codec = () => integrations.pricingDeps.codec
   return {
     stats,
     reductions,
-    configure(next) {
-      config = next
-      Object.assign(pricingDeps, keyMaterial(next))
-    },
-    setIntegration: bind,
-    removeIntegration: (supplier) => void bound.delete(supplier),
-    integration: (id) => bound.get(id)?.integration ?? null,
-    setHolds(suppliers) {
-      holds = suppliers
-      holdsAll = suppliers.has('*')
-    },
-    rewriteInSlices,
-    countUnmodified: (supplier, reason) => bound.get(supplier)?.stats.countUnmodified(reason),
-    readsResponses: (supplier) => (bound.get(supplier)?.mode ?? null) !== null,
-    countUnread(supplier) {
-      const target = bound.get(supplier)
-      target?.stats.countUnmodified(
-        target.integration.opd === 'invalid' ? 'invalid_config' : 'disabled',
-      )
-    },
-    priceStandalone(supplier, body) {
-      const target = bound.get(supplier)
-      if (target === undefined) return { ok: false, status: 404, faults: [] }
-      const { price } = handlersOf(target)
-      if (price === null) return { ok: false, status: 403, faults: [] }
-      return priceStandalone(supplier, target.integration.opd, price, body)
-    },
-    priceAgentCall(supplier, call) {
-      const target = bound.get(supplier)
-      if (target === undefined) return null
-      const { price, onBid } = handlersOf(target)
-      const { opd } = target.integration
-      if (price === null || onBid === undefined || opd === null || opd === 'invalid') return null
-      const { rates, base } = config
-      const bids = priceAgentBids(call, { opd, rates, base, price, onBid })
-      const { learners } = deps
-      const modelVersion = `${opd.mode}-${learners.epoch(opd.mode)}-${learners.version(opd.mode)}`
-      return { bids: reported(bids, 'agent', supplier), modelVersion }
-    },
+    configure: (next) => integrations.configure(next),
+    setIntegration: (integration) => integrations.bind(integration),
+    removeIntegration: (supplier) => integrations.remove(supplier),
+    integration: (id) => integrations.of(id)?.integration ?? null,
+    setHolds: (suppliers) => integrations.setHolds(suppliers),
+    rewriteInSlices: (response) => responses.rewriteInSlices(response),
+    countUnmodified: (supplier, reason) => integrations.of(supplier)?.stats.countUnmodified(reason),
+    readsResponses: (supplier) => (integrations.of(supplier)?.mode ?? null) !== null,
+    countUnread: (supplier) => responses.countUnread(supplier),
+    priceStandalone: (supplier, body) => calls.priceStandalone(supplier, body),
+    priceAgentCall: (supplier, call) => calls.priceAgentCall(supplier, call),
     rate,
-    ...attribution,
-    ...outcomes,
+    ...createAttribution({ ...deps, fault, codec, settings }),
+    ...createOutcomes({ ...deps, stats, rate, fault }),
   }
 }

@@ -38,11 +38,6 @@ export class ReplayCounts {
   to: number | null = null
 }
 
-interface Replay {
-  feed(line: LogLine): void
-  report(): { counts: ReplayCounts; integrations: IntegrationReport[]; total: TotalReport }
-}
-
 const none = new Uint8Array()
 /** With a holdout of 1 %, a run of this many bids without a holdout bid has a probability of 10^-9. */
 const holdoutWithin = 2000
@@ -64,23 +59,31 @@ interface PendingBid {
   cleared: number | null
 }
 
-export function createReplay(options: ReplayOptions): Replay {
-  const { warmUp = 0 } = options
-  const replica = new Replica(options.attributionWindow, options.create)
-  const pending = new BoundedRows<PendingBid>(options.maxPending ?? 500_000)
-  const delays = new DelayHistogram()
-  const early = new BoundedRows<WinLine>(maxEarly)
-  const evaluated = new Map<string, Evaluated>()
-  const total = new ReplaySums()
-  const counts = new ReplayCounts()
-  let clock = 0
+export class Replay {
+  private readonly options: ReplayOptions
+  private readonly warmUp: number
+  private readonly replica: Replica
+  private readonly pending: BoundedRows<PendingBid>
+  private readonly delays = new DelayHistogram()
+  private readonly early = new BoundedRows<WinLine>(maxEarly)
+  private readonly evaluated = new Map<string, Evaluated>()
+  private readonly total = new ReplaySums()
+  private readonly counts = new ReplayCounts()
+  private clock = 0
 
-  function integrationOf(line: DecisionLine): Evaluated | null {
-    const policy = options.policyOf(line.ssp, line.mode)
+  constructor(options: ReplayOptions) {
+    this.options = options
+    this.warmUp = options.warmUp ?? 0
+    this.replica = new Replica(options.attributionWindow, options.create)
+    this.pending = new BoundedRows(options.maxPending ?? 500_000)
+  }
+
+  private integrationOf(line: DecisionLine): Evaluated | null {
+    const policy = this.options.policyOf(line.ssp, line.mode)
     const key = `${policy.mode} ${line.ssp}`
-    let found = evaluated.get(key)
+    let found = this.evaluated.get(key)
     if (found === undefined) {
-      if (evaluated.size >= maxIntegrations) return null
+      if (this.evaluated.size >= maxIntegrations) return null
       found = {
         ssp: line.ssp,
         policy,
@@ -88,30 +91,30 @@ export function createReplay(options: ReplayOptions): Replay {
         sinceHoldout: Number.POSITIVE_INFINITY,
         left: {},
       }
-      evaluated.set(key, found)
+      this.evaluated.set(key, found)
     }
     return found
   }
 
-  function add(entry: PendingBid, cleared: number | null, sign: 1 | -1): void {
+  private addToSums(entry: PendingBid, cleared: number | null, sign: 1 | -1): void {
     if (entry.row === null || !entry.counted) return
     entry.integration.sums.addRow(entry.row, cleared, sign)
-    total.addRow(entry.row, cleared, sign)
+    this.total.addRow(entry.row, cleared, sign)
   }
 
-  function decided(line: DecisionLine): void {
-    if (pending.has(line.id)) {
-      counts.repeated++
+  private addDecision(line: DecisionLine): void {
+    if (this.pending.has(line.id)) {
+      this.counts.repeated++
       return
     }
-    counts.decisions++
-    const integration = integrationOf(line)
+    this.counts.decisions++
+    const integration = this.integrationOf(line)
     if (integration === null) {
-      counts.beyond++
+      this.counts.beyond++
       return
     }
-    const counted = line.time >= counts.from! + warmUp
-    if (!counted) counts.warmUp++
+    const counted = line.time >= this.counts.from! + this.warmUp
+    if (!counted) this.counts.warmUp++
     const entry: PendingBid = {
       time: line.time,
       integration,
@@ -122,82 +125,89 @@ export function createReplay(options: ReplayOptions): Replay {
     }
     if (armRules[line.arm].asks) {
       const hasHoldout = integration.sinceHoldout < holdoutWithin
-      Object.assign(entry, replica.decide(line, integration.policy, clock, hasHoldout))
+      Object.assign(entry, this.replica.decide(line, integration.policy, this.clock, hasHoldout))
       if (line.arm === 'holdout') integration.sinceHoldout = 0
       else if (isRandomized(line.arm)) integration.sinceHoldout++
     } else if (counted) integration.left[line.arm] = (integration.left[line.arm] ?? 0) + 1
-    add(entry, null, 1)
-    pending.set(line.id, entry)
-    const win = early.get(line.id)
+    this.addToSums(entry, null, 1)
+    this.pending.set(line.id, entry)
+    const win = this.early.get(line.id)
     if (win === undefined) return
-    early.delete(line.id)
-    won(win)
+    this.early.delete(line.id)
+    this.addWin(win)
   }
 
-  function won(line: WinLine): void {
-    const entry = pending.get(line.id)
+  private addWin(line: WinLine): void {
+    const entry = this.pending.get(line.id)
     if (entry === undefined) {
-      if (early.has(line.id)) counts.repeated++
-      else early.set(line.id, line)
+      if (this.early.has(line.id)) this.counts.repeated++
+      else this.early.set(line.id, line)
       return
     }
     if (entry.cleared !== null) {
-      counts.repeated++
+      this.counts.repeated++
       return
     }
-    counts.wins++
+    this.counts.wins++
     entry.cleared = line.cleared
     if (entry.row === null) return
-    delays.addDelay(line.time - entry.time)
-    add(entry, null, -1)
-    add(entry, line.cleared, 1)
+    this.delays.addDelay(line.time - entry.time)
+    this.addToSums(entry, null, -1)
+    this.addToSums(entry, line.cleared, 1)
     const { integration, row, features } = entry
-    replica.trainWin(integration.policy.mode, integration.ssp, row, features, line.cleared, clock)
+    this.replica.trainWin(
+      integration.policy.mode,
+      integration.ssp,
+      row,
+      features,
+      line.cleared,
+      this.clock,
+    )
   }
 
   /** The outcome of the bid is unknown, so it is in no figure. */
-  function withdrawn(line: WithdrawnLine): void {
-    const entry = pending.get(line.id)
+  private addWithdrawal(line: WithdrawnLine): void {
+    const entry = this.pending.get(line.id)
     if (entry === undefined || entry.cleared !== null) return
-    counts.withdrawn++
-    pending.delete(line.id)
-    add(entry, null, -1)
-    replica.withdraw(entry.integration.policy.mode, entry.features, clock)
+    this.counts.withdrawn++
+    this.pending.delete(line.id)
+    this.addToSums(entry, null, -1)
+    this.replica.withdraw(entry.integration.policy.mode, entry.features, this.clock)
   }
 
-  function feed(line: LogLine): void {
+  /** Lines come in the order of their times. */
+  feed(line: LogLine): void {
     if (line.kind === 'bad') {
-      counts.bad++
+      this.counts.bad++
       return
     }
-    counts.from = Math.min(counts.from ?? line.time, line.time)
-    counts.to = Math.max(counts.to ?? line.time, line.time)
-    clock = Math.max(clock, line.time)
-    replica.advance(clock)
-    if (line.kind === 'decision') decided(line)
-    else if (line.kind === 'win') won(line)
-    else withdrawn(line)
+    this.counts.from = Math.min(this.counts.from ?? line.time, line.time)
+    this.counts.to = Math.max(this.counts.to ?? line.time, line.time)
+    this.clock = Math.max(this.clock, line.time)
+    this.replica.advance(this.clock)
+    if (line.kind === 'decision') this.addDecision(line)
+    else if (line.kind === 'win') this.addWin(line)
+    else this.addWithdrawal(line)
   }
 
   /** Subtracts the bids that are too young. */
-  function close(): void {
-    const { from, to } = counts
-    const youngest = to! - Math.min(options.attributionWindow, delays.quantile(delayQuantile))
-    if (from === null || youngest <= from + warmUp) return
-    for (const entry of pending.values()) {
+  private leaveOutYoung(): void {
+    const { from, to } = this.counts
+    const youngest =
+      to! - Math.min(this.options.attributionWindow, this.delays.quantile(delayQuantile))
+    if (from === null || youngest <= from + this.warmUp) return
+    for (const entry of this.pending.values()) {
       if (entry.time <= youngest || !entry.counted) continue
-      add(entry, entry.cleared, -1)
+      this.addToSums(entry, entry.cleared, -1)
       entry.counted = false
-      counts.open++
+      this.counts.open++
     }
   }
 
-  return {
-    feed,
-    report() {
-      close()
-      counts.unmatchedWins = early.dropped + early.size
-      return { counts: { ...counts }, ...report([...evaluated.values()], total) }
-    },
+  /** Ends the replay: bids that are too young to count as lost are left out. */
+  report(): { counts: ReplayCounts; integrations: IntegrationReport[]; total: TotalReport } {
+    this.leaveOutYoung()
+    this.counts.unmatchedWins = this.early.dropped + this.early.size
+    return { counts: { ...this.counts }, ...report([...this.evaluated.values()], this.total) }
   }
 }

@@ -5,7 +5,7 @@
 import { milliseconds } from '../../opd/base/units.ts'
 import { type OpdConfig, opdSchema } from '../../opd/config.ts'
 import type { Estimate } from '../../opd/replay/estimates.ts'
-import { createReplay, type ReplayCounts } from '../../opd/replay/replay.ts'
+import { Replay, type ReplayCounts } from '../../opd/replay/replay.ts'
 import type { ReplayPolicy } from '../../opd/replay/replica.ts'
 import type { IntegrationReport, TotalReport } from '../../opd/replay/report.ts'
 import { logFiles, type ReadLine, readLogs } from '../../opd/state/log-reader.ts'
@@ -163,7 +163,7 @@ export async function replayCommand(
     throw new CommandError(badUsage, '--pending is a number of bids')
   const config = configOf(options.config, streams)
   const files = await filesOf(logs)
-  const replay = createReplay({
+  const replay = new Replay({
     attributionWindow: config?.opd.attributionWindow ?? halfAnHour,
     policyOf: policies(config),
     warmUp,
@@ -192,7 +192,7 @@ export async function replayCommand(
 }
 
 /** Keys of the JSON are snake_case, times ISO 8601. */
-function jsonCounts(counts: ReturnType<ReturnType<typeof createReplay>['report']>['counts']) {
+function jsonCounts(counts: ReplayCounts) {
   const { unmatchedWins, warmUp, from, to, ...rest } = counts
   const at = (time: number | null) => (time === null ? null : new Date(time).toISOString())
   return { ...rest, unmatched_wins: unmatchedWins, warm_up: warmUp, from: at(from), to: at(to) }

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { ImpressionCounters } from '../../admin/impressions/counters.ts'
 import { EngineStats } from '../../opd/pricing/stats.ts'
-import { createNodeFigures } from '../../service/node-figures.ts'
+import { NodeFiguresReader } from '../../service/node-figures.ts'
 import { startProxy } from '../support/proxy.ts'
 
 t.test('the figures of 20,000 suppliers', async (t) => {
@@ -11,12 +11,12 @@ t.test('the figures of 20,000 suppliers', async (t) => {
   const stats = new EngineStats()
   for (let n = 0; n < 20_000; n++)
     stats.supplierStats(`s${n}`).modes.revenue.countPriced('treated', 1 + (n % 7), 1)
-  const figures = createNodeFigures({
+  const figures = new NodeFiguresReader({
     ...{ proxy, stats, location: 'here', now: Date.now, others: () => [], problems: () => [] },
     ...{ node: 'n', attributionWindow: () => 1000, takesBids: () => true },
     counters: new ImpressionCounters(() => ({ publishers: 1, domains: 1 })),
   })
-  t.teardown(figures.close)
+  t.teardown(() => figures.close())
   let turns = 0
   const turn = () => {
     turns++

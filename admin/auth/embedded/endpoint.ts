@@ -54,10 +54,20 @@ function formOf({ body }: FastifyRequest): Form {
 const maxForm = 16 * 1024
 const uncached = { 'cache-control': 'no-store', pragma: 'no-cache' }
 
-export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
-  const { store, realm, url, issuer, keys, refresh, throttle, refused, address } = deps
+class Grants {
+  private readonly deps: EndpointDeps
+  /** By grant type. */
+  readonly types = new Map<string, (form: Form, from: string) => Promise<Granted>>([
+    ['password', (form, from) => this.byPassword(form, from)],
+    ['refresh_token', (form) => this.byRefresh(form)],
+  ])
 
-  async function byPassword(form: Form, from: string): Promise<Granted> {
+  constructor(deps: EndpointDeps) {
+    this.deps = deps
+  }
+
+  private async byPassword(form: Form, from: string): Promise<Granted> {
+    const { store, refresh, throttle, refused } = this.deps
     const name = need(form, 'username')
     const password = need(form, 'password')
     const scope = grantScope(askedScopes(form))
@@ -84,7 +94,8 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
     return { session, scope }
   }
 
-  async function byRefresh(form: Form): Promise<Granted> {
+  private async byRefresh(form: Form): Promise<Granted> {
+    const { refresh, refused } = this.deps
     const given = need(form, 'refresh_token')
     // This is checked before the token is used: a refused request must not change anything.
     const asked = askedScopes(form)
@@ -95,11 +106,11 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
     }
     return { session, scope: grantScope(asked, session.scope) }
   }
+}
 
-  const grants: Record<string, (form: Form, from: string) => Promise<Granted>> = {
-    password: byPassword,
-    refresh_token: byRefresh,
-  }
+export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
+  const { realm, url, issuer, keys, refresh, address } = deps
+  const grants = new Grants(deps)
 
   /** The realm has one client. */
   function fromClient(form: Form): Form {
@@ -111,7 +122,7 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
   async function token(request: FastifyRequest, reply: FastifyReply) {
     const form = fromClient(formOf(request))
     const type = need(form, 'grant_type')
-    const grant = Object.hasOwn(grants, type) ? grants[type] : undefined
+    const grant = grants.types.get(type)
     if (grant === undefined)
       throw new OAuthError(
         'unsupported_grant_type',
@@ -163,7 +174,7 @@ export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
     token,
     revoke,
     logOut,
-    discovery: async ({ raw }) => discoveryOf(url(raw), Object.keys(grants)),
+    discovery: async ({ raw }) => discoveryOf(url(raw), [...grants.types.keys()]),
     keys: async () => keys.jwks(),
   })
 

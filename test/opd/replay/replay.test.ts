@@ -2,7 +2,7 @@
 import t from 'tap'
 import { createLearner, type Learner } from '../../../opd/learner.ts'
 import { parseLine } from '../../../opd/replay/line.ts'
-import { createReplay } from '../../../opd/replay/replay.ts'
+import { Replay } from '../../../opd/replay/replay.ts'
 import { chance, type Market, marketLines, spelled } from '../../support/decision-log.ts'
 
 const policy = { minWinRate: 0, minSpend: 0, explore: 0, minFactor: 0.5 }
@@ -33,7 +33,7 @@ function constant(factor: number, wrong: number): Learner {
 }
 
 function replayOf(market: Market, create: () => Learner = () => createLearner({}), more = {}) {
-  const replay = createReplay({
+  const replay = new Replay({
     attributionWindow: 60_000,
     policyOf: (_ssp, mode) => ({ mode, from: 'file', policy: { ...policy, ...more } }),
     create,
@@ -150,7 +150,7 @@ t.test('the learner runs over the log and learns from what was really won', (t) 
 })
 
 t.test('repeated, withdrawn, early and orphaned lines', (t) => {
-  const replay = createReplay({
+  const replay = new Replay({
     attributionWindow: 60_000,
     policyOf: (_ssp, mode) => ({ mode, from: 'default', policy }),
     maxPending: 3,
