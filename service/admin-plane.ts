@@ -4,6 +4,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { AgentListener } from '../admin/agent/listener.ts'
 import { AgentMetrics } from '../admin/agent/metrics.ts'
 import { AgentPricer } from '../admin/agent/pricer.ts'
+import { Alerts } from '../admin/alerts/alerts.ts'
+import { alertCalls } from '../admin/alerts/route.ts'
 import { bearer } from '../admin/auth/bearer.ts'
 import { createAuth } from '../admin/auth/index.ts'
 import { consoleCalls } from '../admin/console/route.ts'
@@ -223,6 +225,10 @@ export async function openAdminPlane(
     rules: () => reportSettings(current.config),
     ...{ store, flush, now, log },
   })
+  const alerts = new Alerts({
+    receiver: () => current.config.admin.alerts,
+    ...{ store, live, now: store.clock, log },
+  })
   const figuresOf = consoleFigures({
     live,
     store,
@@ -292,6 +298,7 @@ export async function openAdminPlane(
         recentBids: (mode, filter, most) => modelManager.of(mode).recentBids(filter, most),
         users: auth.realm === null ? null : { store, now },
       }),
+      alertCalls({ store, suppliers, authenticate, alerts }),
       reporting({
         store,
         suppliers,
@@ -352,6 +359,7 @@ export async function openAdminPlane(
     async close() {
       figures.close()
       reconciler.close()
+      alerts.close()
       await Promise.all([minutes.close(), daily.close()])
       await Promise.all([
         admin.close(),

@@ -198,7 +198,8 @@ export async function truth(t: Test, world: ConsoleInBrowser) {
       const box = await cell.boundingBox()
       t.ok(box!.x + box!.width <= region!.x + region!.width, `that of a domain at ${width} px`)
     }
-    await page.unroute('**/api/svc/reports/margin**')
+    // a poll may be on its way
+    await page.unrouteAll({ behavior: 'wait' })
     await page.setViewportSize({ width: 1440, height: 900 })
   })
   t.test('no script failed', async (t) => t.same(faults, []))

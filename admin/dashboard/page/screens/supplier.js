@@ -97,7 +97,7 @@ export function Supplier() {
     </section>
     <${MinutesOf} ssp=${id} />
     <${History} ssp=${id} />
-    <div class="columns">
+    <div class="tiles">
       <${SeatsAndCenters} ssp=${id} />
       <${Settings} ssp=${id} />
       <${SupplierForm} ssp=${id} />
