@@ -198,7 +198,7 @@ export async function truth(t: Test, world: ConsoleInBrowser) {
       const box = await cell.boundingBox()
       t.ok(box!.x + box!.width <= region!.x + region!.width, `that of a domain at ${width} px`)
     }
-    // a poll may be on its way
+    // A handler may still wait for the service: it ends before it is removed.
     await page.unrouteAll({ behavior: 'wait' })
     await page.setViewportSize({ width: 1440, height: 900 })
   })
