@@ -109,10 +109,11 @@ const longName = 24
 /** A name, cut in its middle if it is long; a screen reader and a tooltip have it whole. @param {{ name: string, most?: number }} props */
 export function Name({ name, most = longName }) {
   const letters = [...name]
-  if (letters.length <= most) return name
+  // a name from right to left does not turn what is beside it
+  if (letters.length <= most) return html`<bdi>${name}</bdi>`
   const end = Math.floor((most - 1) / 3)
   const cut = `${letters.slice(0, most - 1 - end).join('')}…${letters.slice(-end).join('')}`
-  return html`<span title=${name}><span aria-hidden="true">${cut}</span><span class="hidden">${name}</span></span>`
+  return html`<span title=${name}><bdi aria-hidden="true">${cut}</bdi><span class="hidden">${name}</span></span>`
 }
 
 const marks = { bad: '✕', warn: '!', ok: '✓', none: '?' }

@@ -55,6 +55,20 @@ export async function reports(t: Test, { base, api, page, faults }: ConsoleInBro
     await page.getByLabel('Time zone').selectOption('UTC')
   })
 
+  t.test('days have 25 and 23 hours when clocks change', async (t) => {
+    await page.evaluate("localStorage.setItem('bidweir-zone', 'UTC')")
+    const hours = async (from: string, to: string) => {
+      await page.goto('about:blank')
+      const asked = page.waitForRequest((request) => request.url().includes('/reports/summary'))
+      await page.goto(`${base}/#/reports?by=day&tz=America%2FNew_York&from=${from}&to=${to}`)
+      const { searchParams } = new URL((await asked).url())
+      return (Number(searchParams.get('to')) - Number(searchParams.get('from'))) / 3_600_000
+    }
+    t.equal(await hours('2025-11-02', '2025-11-02'), 25)
+    t.equal(await hours('2026-03-07', '2026-03-09'), 71)
+    await page.getByLabel('Time zone').selectOption('UTC')
+  })
+
   t.test('ours beside theirs, from a file of the supplier', async (t) => {
     await show(page, base, 'reports?by=publisher', 'Reports')
     const [one, other] = await read('by=publisher')
