@@ -2,20 +2,15 @@
 import { type Kysely, PostgresAdapter, sql } from 'kysely'
 import type { Tables } from './tables.ts'
 
-/** Of arrays in the order of the columns, or of objects in PostgreSQL, which then knows the types of the columns. */
-function rowsFrom(
-  isPostgres: boolean,
-  table: keyof Tables,
-  columns: readonly string[],
-  rows: readonly object[],
-) {
-  if (isPostgres)
-    return sql`select ${sql.join(columns.map((name) => sql.ref(name)))}
-      from json_populate_recordset(null::${sql.table(table)}, ${JSON.stringify(rows)})`
-  const values = rows.map((row) => columns.map((name) => row[name as keyof object]))
-  const fields = columns.map((_name, at) => sql`value->>${sql.lit(at)}`)
-  // Without a condition SQLite takes `on` for that of a join.
-  return sql`select ${sql.join(fields)} from json_each(${JSON.stringify(values)}) where true`
+const quoted = (names: readonly string[]) => names.map((name) => `"${name}"`).join(', ')
+
+/** Rows of one parameter: of arrays, or of objects in PostgreSQL, which then knows the types of the columns. */
+function rowsFrom(isPostgres: boolean, table: keyof Tables, columns: readonly string[]) {
+  const fields = columns.map((_name, at) => `value->>${at}`)
+  return isPostgres
+    ? [`select ${quoted(columns)} from json_populate_recordset(null::"${table}", `, ')']
+    : // Without a condition SQLite takes `on` for that of a join.
+      [`select ${fields.join(', ')} from json_each(`, ') where true']
 }
 
 /**
@@ -30,15 +25,18 @@ export async function writeSums(
 ): Promise<void> {
   if (rows.length === 0) return
   const columns = Object.keys(rows[0]!)
-  const names = (of: readonly string[]) => sql.join(of.map((name) => sql.ref(name)))
-  const given = (name: string) => sql`${sql.ref(name)} = ${sql.ref(`excluded.${name}`)}`
-  const changes = sums.map((name) =>
-    how === 'add' ? sql`${given(name)} + ${sql.ref(`${table}.${name}`)}` : given(name),
-  )
   const isPostgres = db.getExecutor().adapter instanceof PostgresAdapter
-  await sql`insert into ${sql.table(table)} (${names(columns)})
-    ${rowsFrom(isPostgres, table, columns, rows)}
-    on conflict (${names(key)}) do update set ${sql.join(changes)}`.execute(db)
+  const [before, after] = rowsFrom(isPostgres, table, columns)
+  const changes = sums.map((name) =>
+    how === 'add'
+      ? `"${name}" = "${table}"."${name}" + excluded."${name}"`
+      : `"${name}" = excluded."${name}"`,
+  )
+  const given = JSON.stringify(isPostgres ? rows : rows.map((row) => Object.values(row)))
+  // As text: Kysely's tree of a statement takes longer than the statement.
+  await sql`${sql.raw(`insert into "${table}" (${quoted(columns)}) ${before}`)}${given}${sql.raw(
+    `${after} on conflict (${quoted(key)}) do update set ${changes.join(', ')}`,
+  )}`.execute(db)
 }
 
 /**
