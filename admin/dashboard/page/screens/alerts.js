@@ -8,7 +8,7 @@ import { html } from '../html.js'
 import { call } from '../session.js'
 import { integration, may, reportsEvery, seesAll, supplierOptions } from '../state.js'
 
-/** @import { AlertsAnswer } from '../../../alerts/route.ts' */
+/** @import { AlertsAnswer } from '../../../fleet/alerts-route.ts' */
 /** @typedef {AlertsAnswer['alerts'][number]} Alert */
 /** @typedef {import('../components.js').Column<Alert>} Column */
 

@@ -5,7 +5,6 @@
 import type { Log } from '../../opd/base/log.ts'
 import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
 import { createSlices } from '../../opd/base/slices.ts'
-import { integrationsOf, type LiveDeps, nodeProblemsOf } from '../fleet/live.ts'
 import { callWebhook, type Webhook } from '../http/webhook.ts'
 import {
   type Alert,
@@ -18,6 +17,7 @@ import {
   updateAlerts,
 } from '../store/alerts.ts'
 import type { Store } from '../store/index.ts'
+import { integrationsOf, type LiveDeps, nodeProblemsOf } from './live.ts'
 
 export interface AlertsDeps {
   store: Pick<Store, 'db'>

@@ -1,7 +1,7 @@
 /** Alerts: begun, ended, kept, one round for all nodes, and at a webhook: signed, tried again, once. */
 import t from 'tap'
-import { Alerts } from '../../../admin/alerts/alerts.ts'
-import type { AlertsAnswer } from '../../../admin/alerts/route.ts'
+import { Alerts } from '../../../admin/fleet/alerts.ts'
+import type { AlertsAnswer } from '../../../admin/fleet/alerts-route.ts'
 import type { NodeFigures, SupplierFigures } from '../../../admin/fleet/figures.ts'
 import type { LiveDeps } from '../../../admin/fleet/live.ts'
 import type { Webhook } from '../../../admin/http/webhook.ts'
