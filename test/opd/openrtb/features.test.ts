@@ -89,6 +89,10 @@ t.test('a long name is hashed for each bid, so it is shortened; long names stay 
   for (const other of [`x${long.slice(1)}`, `${long.slice(1)}x`, `${long}n`])
     t.not(featuresWith('n', other).seat, features.seat)
   const longest = 'n'.repeat(1023)
-  t.match(featuresWith(longest, longest), { publisher: `p${longest}`, seat: longest, deal: longest })
+  t.match(featuresWith(longest, longest), {
+    publisher: `p${longest}`,
+    seat: longest,
+    deal: longest,
+  })
   t.end()
 })
