@@ -420,6 +420,7 @@ t.test('a caller that does not read is not read either, and nothing is lost', as
     }
     received = received.subarray(at)
   })
+  client.resume()
   await until(() => ended === calls)
   t.pass('each call has its answer')
 })
