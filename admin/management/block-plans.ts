@@ -82,12 +82,13 @@ export function changeOf(
 /** RFC 7396: null removes a key, an object is merged, any other value replaces. */
 export function mergePatch(value: unknown, patch: unknown): unknown {
   if (!isObject(patch)) return patch
-  const merged: Record<string, unknown> = isObject(value) ? { ...value } : {}
+  const merged = new Map(isObject(value) ? Object.entries(value) : [])
   for (const [key, each] of Object.entries(patch)) {
-    if (each === null) delete merged[key]
-    else merged[key] = mergePatch(merged[key], each)
+    if (each === null) merged.delete(key)
+    else merged.set(key, mergePatch(merged.get(key), each))
   }
-  return merged
+  // `__proto__` becomes a key like others, which the schema refuses.
+  return Object.fromEntries(merged)
 }
 
 export const etagOf = ({ version }: Pick<StoredBlock, 'version'>) => `"${version}"`

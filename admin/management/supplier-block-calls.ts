@@ -55,7 +55,7 @@ export interface BlockDeps extends BlockRules {
 
 export const dryRunSchema = z.strictObject({
   dryRun: z
-    .enum(['true', 'false'])
+    .enum(['true', 'false'], 'is true or false')
     .default('false')
     .describe('true: nothing is changed; the answer says what would be, or has the faults'),
 })

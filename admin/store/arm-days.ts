@@ -71,14 +71,19 @@ export function armDayOfWin(row: LedgerRow, sign: 1 | -1 = 1): ArmDay | null {
   }
 }
 
-/** The bids of hourly sums of decisions. */
-export const armDaysOfBids = (rows: readonly DecidedRow[]): ArmDay[] =>
-  rows
-    .filter(({ arm }) => isCompared(arm))
-    .map(({ hour, supplier, mode, arm, bids }) => ({
-      ...{ ...none, day: dayNumber(hour), supplier, mode, arm, bids },
-      ...{ event: '', currency: '' },
-    }))
+/** The bids of hourly sums of decisions. Neighbours with the same key are one. */
+export function armDaysOfBids(rows: readonly DecidedRow[]): ArmDay[] {
+  const days: ArmDay[] = []
+  for (const { hour, supplier, mode, arm, bids } of rows) {
+    if (!isCompared(arm)) continue
+    const day = dayNumber(hour)
+    const last = days.at(-1)
+    if (last?.supplier === supplier && last.arm === arm && last.mode === mode && last.day === day)
+      last.bids += bids
+    else days.push({ ...none, day, supplier, mode, arm, bids, event: '', currency: '' })
+  }
+  return days
+}
 
 const keyOf = (row: ArmDay) => key.map((name) => row[name]).join('\0')
 
@@ -86,9 +91,10 @@ const keyOf = (row: ArmDay) => key.map((name) => row[name]).join('\0')
 function merged(rows: readonly ArmDay[]): ArmDay[] {
   const byKey = new Map<string, ArmDay>()
   for (const row of rows) {
-    const known = byKey.get(keyOf(row))
-    if (known === undefined) byKey.set(keyOf(row), { ...row })
-    else for (const name of sums) known[name] += row[name]
+    const name = keyOf(row)
+    const known = byKey.get(name)
+    if (known === undefined) byKey.set(name, { ...row })
+    else for (const sum of sums) known[sum] += row[sum]
   }
   return [...byKey].sort(([one], [other]) => (one < other ? -1 : 1)).map(([, row]) => row)
 }

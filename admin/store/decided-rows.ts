@@ -7,8 +7,8 @@ import { hour, hourOf } from './hour.ts'
 import { type DecidedRow, storable, type WithSeat } from './tables.ts'
 
 interface DecidedRows extends DecisionObserver {
-  /** Hands on all rows. */
-  drain(): void
+  /** Hands on all rows, some of them at each step: all at once would hold the event loop for 10 ms. */
+  drain(): Generator<undefined, void>
 }
 
 export type SeatRow = WithSeat<DecidedRow>
@@ -24,6 +24,8 @@ interface NamedRows {
 
 /** A power of two. */
 const slots = 4096
+/** Slots whose rows are handed on in one step. */
+const slotsAtOnce = 256
 
 /** By three characters and the length of each name, which distinguish most of them. */
 const slotOf = (supplier: string, publisher: string, domain: string, seat: string) =>
@@ -62,8 +64,11 @@ export function createDecidedRows(add: (row: SeatRow) => void): DecidedRows {
     recent[slot] = null
   }
 
-  function drain(): void {
-    for (let slot = 0; slot < slots; slot++) empty(slot)
+  function* drain(): Generator<undefined, void> {
+    for (let slot = 0; slot < slots; slot++) {
+      empty(slot)
+      if (slot % slotsAtOnce === slotsAtOnce - 1) yield
+    }
   }
 
   function rowsOf({ supplier, publisher, domain, seat = '' }: DecisionRecord): SeatRow[] {
@@ -89,7 +94,7 @@ export function createDecidedRows(add: (row: SeatRow) => void): DecidedRows {
     decided(record, inBa, outBa) {
       if (record.arm === 'test') return
       if (!(record.at >= begin && record.at < begin + hour)) {
-        drain()
+        for (let slot = 0; slot < slots; slot++) empty(slot)
         begin = hourOf(record.at)
       }
       const { mode, arm, via } = record

@@ -15,6 +15,7 @@ import { idleConnections } from './idle.ts'
 import { type Running, startPeers, supplierIds } from './peers.ts'
 import { profileOfRequests } from './profile.ts'
 import { measureHandshakes, measureRoads } from './roads.ts'
+import { stallsOfLoop } from './stalls.ts'
 import { twoProcesses } from './workers.ts'
 
 const options = { proxies: { value: '', help: 'names of proxies; all where none is given' } }
@@ -267,6 +268,10 @@ await bench<Options, State>({
     profile: {
       title: 'Where the CPU time of a request goes',
       run: (run, { caller, supplier }) => profileOfRequests(run, caller, supplier.url),
+    },
+    stalls: {
+      title: 'What the slowest requests wait for',
+      run: (run, { caller, supplier }) => stallsOfLoop(run, caller, supplier.url),
     },
     workers: {
       title: 'One and two processes of bidweir',

@@ -18,6 +18,8 @@ export type RedisClient = Pick<
     destroy(): unknown
   }
 
+/** Of all keys. */
+export const redisPrefix = 'bidweir:'
 const maxQueued = 100_000
 const connectTimeout = 2000
 const retryEvery = 1000

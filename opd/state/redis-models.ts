@@ -31,15 +31,31 @@ if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[2], 'head', ARGV[2], 'model', ARGV[3])
 return redis.call('HINCRBY', KEYS[2], 'number', 1)`
 
+// In a Cluster all keys of a mode are on one node, by the text in braces.
+const keyOf = (prefix: string, mode: Mode, name: string) => `${prefix}{model:${mode}}${name}`
+const streamOf = (prefix: string, mode: Mode) => `${prefix}model:${mode}`
+
+/** Removes the shared model of a mode, and the deltas. */
+export async function removeModels(
+  client: Pick<RedisClient, 'eval'>,
+  prefix: string,
+  mode: Mode,
+): Promise<void> {
+  for (const key of [
+    ...['whole', 'curve'].map((name) => keyOf(prefix, mode, name)),
+    streamOf(prefix, mode),
+  ])
+    await client.eval("return redis.call('DEL', KEYS[1])", { keys: [key], arguments: [] })
+}
+
 /** `readBytes` reads a field of a hash. */
 export function modelBus(
   client: Pick<RedisClient, 'xAdd' | 'xRange' | 'eval'>,
   prefix: string,
   readBytes: (key: string, field: string) => Promise<Uint8Array | null>,
 ): ModelBus {
-  const stream = (mode: Mode) => `${prefix}model:${mode}`
-  // In a Cluster all keys of a mode are on one node, by the text in braces.
-  const key = (mode: Mode, name: string) => `${prefix}{model:${mode}}${name}`
+  const stream = (mode: Mode) => streamOf(prefix, mode)
+  const key = (mode: Mode, name: string) => keyOf(prefix, mode, name)
   const seenPart = (number: string, head: string) => ({
     number: Number(number),
     head: head === '' ? null : (JSON.parse(head) as SharedModelHead),

@@ -8,7 +8,7 @@ import { ErrorReply, RESP_TYPES } from '@redis/client'
 import type { Log } from '../base/log.ts'
 import type { SharedTokens } from '../ports.ts'
 import type { ModelBus } from './model-bus.ts'
-import { connectRedis } from './redis-client.ts'
+import { connectRedis, redisPrefix as prefix } from './redis-client.ts'
 import { modelBus } from './redis-models.ts'
 import { type HeldDecisions, RedisBidLog } from './shared-bid-log.ts'
 import { redisTokens } from './tokens.ts'
@@ -29,7 +29,6 @@ interface RedisOptions {
   onNodes: (nodes: number) => void
 }
 
-const prefix = 'bidweir:'
 /** Milliseconds until a command times out, and for which no command is sent after a timeout. */
 const commandTimeout = 500
 const pauseAfterTimeout = 2000

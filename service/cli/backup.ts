@@ -1,38 +1,47 @@
-/** `bidweir backup DIR` and `bidweir restore DIR`: the SQLite file, keys and models, while the service runs. */
+/**
+ * `bidweir backup` and `bidweir restore`: database, keys, models and configuration, while the service runs, in a folder or a
+ * bucket.
+ */
 import {
   closeSync,
   copyFileSync,
   existsSync,
   fsyncSync,
   mkdirSync,
+  mkdtempSync,
   openSync,
   readdirSync,
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs'
+import { tmpdir } from 'node:os'
 import { basename, dirname, join, resolve } from 'node:path'
 import { sql } from 'kysely'
 import { openReader } from '../../admin/store/reader.ts'
+import type { Bucket } from '../backup/bucket.ts'
+import type { LoadedConfig } from '../config/check.ts'
+import type { Config } from '../config/schema.ts'
+import { createLog } from '../log/log.ts'
+import { modelsDirOf } from '../models.ts'
 import { InUseError, lockState } from '../state-lock.ts'
-import { type CommandStreams, configOf } from './command.ts'
+import { type CommandStreams, loadedOf } from './command.ts'
 import { CommandError, inUse } from './exit-codes.ts'
 
-interface BackupDeps {
-  /** The folder of the backup. */
-  dir: string
-  stateDir: string
-  /** `store.database` of the configuration. */
-  database: string
-  stdout: CommandStreams['stdout']
-}
+/** What has rows in the backup; null: no database. */
+type Kind = 'sqlite' | 'postgres' | null
 
 /** Written last: a folder with this file is complete. */
 const mark = 'backup.json'
 const databaseCopy = 'bidweir.db'
+const configurationCopy = 'configuration'
 /** Files of the models folder that are not copied: the mark of an orderly shutdown, and incomplete files. */
 const notKept = /^ended-in-order$|\.(new|tmp)$/
+
+/** Whether a target is meant to be in a bucket. */
+const isBucketUrl = (target: string) => target.startsWith('s3:')
 
 const fileOf = (database: string) =>
   database.startsWith('sqlite:') ? database.slice('sqlite:'.length) : null
@@ -70,57 +79,100 @@ function copy(files: readonly { from: string; to: string }[]): void {
   }
 }
 
+interface NewBackup {
+  /** The folder of the backup. */
+  dir: string
+  config: Config
+  /** The files of the configuration, by absolute path. */
+  files: Iterable<string>
+  /** false: without the rows of PostgreSQL. */
+  rows: boolean
+}
+
 /** Throws if the copy cannot be completed, and then removes what it has written. */
-async function writeBackup(deps: BackupDeps): Promise<void> {
+async function writeBackup(deps: NewBackup): Promise<string> {
   const { dir } = deps
   if (existsSync(dir) && readdirSync(dir).length > 0)
     throw new Error(`${resolve(dir)} is not empty: a backup goes into a folder of its own`)
   mkdirSync(dir, { recursive: true, mode: 0o700 })
   try {
-    await copyAll(deps)
+    return await copyAll(deps)
   } catch (error) {
     for (const name of readdirSync(dir)) rmSync(join(dir, name), { recursive: true })
     throw error
   }
 }
 
-async function copyAll({ dir, stateDir, database, stdout }: BackupDeps): Promise<void> {
+/** Below `configuration`, each at its path: what the service reads, keys and passwords included. */
+function copyConfiguration(files: Iterable<string>, dir: string): void {
+  const regular = [...files].filter((file) => statSync(file, { throwIfNoEntry: false })?.isFile())
+  copy(regular.map((from) => ({ from, to: join(dir, configurationCopy, from) })))
+}
+
+/** Returns what the backup has. */
+async function copyAll({ dir, config, files, rows }: NewBackup): Promise<string> {
+  const {
+    stateDir,
+    store: { database, redis },
+  } = config
+  copyConfiguration(files, dir)
   // The models first. A win that is only in the database is counted but does not train; one that is only in the models would count twice.
   copy(stateFiles(stateDir, dir))
-  const sqlite = fileOf(database) !== null
-  if (sqlite) {
-    const to = join(dir, databaseCopy)
-    // Created beforehand with mode 600, because it contains the key that signs tokens. SQLite writes into an empty file.
-    writeFileSync(to, '', { mode: 0o600 })
-    const { db } = await openReader(database)
-    try {
-      await sql`vacuum into ${to}`.execute(db)
-    } finally {
-      await db.destroy()
-    }
-    sync(to)
+  if (redis !== null) {
+    const { saveSharedModels } = await import('../../opd/state/shared-model-copy.ts')
+    await saveSharedModels(redis, join(dir, 'models'), Date.now())
   }
-  const about = { at: new Date().toISOString(), database: sqlite }
+  const kind: Kind = fileOf(database) !== null ? 'sqlite' : rows ? 'postgres' : null
+  if (kind === 'sqlite') await copySqlite(database, join(dir, databaseCopy))
+  if (kind === 'postgres') await (await import('../backup/rows.ts')).copyRows(database, dir)
+  const about = { at: new Date().toISOString(), database: kind }
   writeFileSync(join(dir, mark), `${JSON.stringify(about)}\n`)
   sync(join(dir, mark))
   sync(dir)
-  const what = sqlite ? 'database, keys and models' : 'keys and models, no database'
-  stdout.write(`${resolve(dir)}: ${what}\n`)
+  return kind === null
+    ? 'keys, models and configuration, no database'
+    : 'database, keys, models and configuration'
+}
+
+async function copySqlite(database: string, to: string): Promise<void> {
+  // Created beforehand with mode 600, because it contains the key that signs tokens. SQLite writes into an empty file.
+  writeFileSync(to, '', { mode: 0o600 })
+  const { db } = await openReader(database)
+  try {
+    await sql`vacuum into ${to}`.execute(db)
+  } finally {
+    await db.destroy()
+  }
+  sync(to)
+}
+
+function kindOf(dir: string, name: string, database: string): Kind {
+  if (!existsSync(join(dir, mark)))
+    throw new Error(`${name} is no backup: ${mark}, which is written last, is not there`)
+  const { database: kind } = JSON.parse(readFileSync(join(dir, mark), 'utf8')) as { database: Kind }
+  const isFile = fileOf(database) !== null
+  if (kind === 'sqlite' && !isFile)
+    throw new Error('it is a backup of a SQLite file, and store.database is PostgreSQL')
+  if (kind === 'postgres' && isFile)
+    throw new Error('it is a backup of PostgreSQL, and store.database is a SQLite file')
+  if (kind === null && isFile)
+    throw new Error('it is a backup without a database, and store.database is a SQLite file')
+  return kind
 }
 
 /** Replaces the state, which no process may use, with the copy. `force`: also if there is a state already. */
-function restoreBackup({ dir, stateDir, database, stdout }: BackupDeps, force: boolean): void {
-  if (!existsSync(join(dir, mark)))
-    throw new Error(`${resolve(dir)} is no backup: ${mark}, which is written last, is not there`)
-  const about = JSON.parse(readFileSync(join(dir, mark), 'utf8')) as { database: boolean }
+async function restoreBackup(
+  { dir, config }: Pick<NewBackup, 'dir' | 'config'>,
+  name: string,
+  force: boolean,
+): Promise<void> {
+  const {
+    stateDir,
+    store: { database, redis },
+  } = config
+  const kind = kindOf(dir, name, database)
   const file = fileOf(database)
-  if (about.database !== (file !== null))
-    throw new Error(
-      about.database
-        ? 'it is a backup of a SQLite file, and store.database is PostgreSQL'
-        : 'it is a backup without a database, and store.database is a SQLite file',
-    )
-  const models = join(stateDir, 'models')
+  const models = modelsDirOf(config)
   const keys = join(stateDir, 'keys.json')
   const old = [
     models,
@@ -130,6 +182,8 @@ function restoreBackup({ dir, stateDir, database, stdout }: BackupDeps, force: b
   const there = old.filter((path) => existsSync(path))
   if (there.length > 0 && !force)
     throw new Error(`there is a state already: ${there.join(', ')}; --force replaces it`)
+  if (kind === 'postgres')
+    await (await import('../backup/rows.ts')).restoreRows(database, dir, force, createLog('error'))
   // Written beside the old state first, which is removed when the new one is on disk.
   const fresh = join(stateDir, 'restored')
   rmSync(fresh, { recursive: true, force: true })
@@ -137,62 +191,119 @@ function restoreBackup({ dir, stateDir, database, stdout }: BackupDeps, force: b
   copy(stateFiles(dir, fresh))
   if (file !== null) copy([{ from: join(dir, databaseCopy), to: `${file}.restored` }])
   for (const path of old) rmSync(path, { recursive: true, force: true })
-  for (const name of readdirSync(fresh)) renameSync(join(fresh, name), join(stateDir, name))
+  for (const each of readdirSync(fresh)) renameSync(join(fresh, each), join(stateDir, each))
   rmSync(fresh, { recursive: true })
   if (file !== null) renameSync(`${file}.restored`, file)
   sync(stateDir)
-  stdout.write(`${resolve(stateDir)}: restored from ${basename(resolve(dir))}\n`)
-}
-
-/** Runs `work` on the state of a configuration. The exit code is 75 if another process uses the state, 1 if it fails. */
-async function withState(
-  file: string | undefined,
-  streams: CommandStreams,
-  work: (state: { stateDir: string; database: string }) => Promise<void> | void,
-): Promise<void> {
-  const { stateDir, store } = await configOf(file, streams)
-  try {
-    await work({ stateDir, database: store.database })
-  } catch (error) {
-    throw new CommandError(error instanceof InUseError ? inUse : 1, (error as Error).message)
+  if (redis !== null && existsSync(models)) {
+    const { shareSnapshots } = await import('../../opd/state/shared-model-copy.ts')
+    await shareSnapshots(redis, models)
   }
 }
 
-/** `keep`: `dir` is a folder of backups; the newest `keep` of them stay. */
+/** Runs `work` on a configuration. The exit code is 75 if another process uses the state, 1 if it fails. */
+async function withState(
+  file: string | undefined,
+  streams: CommandStreams,
+  work: (loaded: LoadedConfig & { config: Config }) => Promise<void>,
+): Promise<void> {
+  const loaded = await loadedOf(file, streams)
+  try {
+    await work(loaded)
+  } catch (error) {
+    const { name, message } = error as Error
+    const isUsed = error instanceof InUseError || name === 'SharedModelsInUseError'
+    throw new CommandError(isUsed ? inUse : 1, message)
+  }
+}
+
+/** Runs `work` with the bucket that the URL names and a temporary folder. */
+async function withBucket<T>(
+  url: string,
+  work: (bucket: Bucket, folder: string) => Promise<T>,
+): Promise<T> {
+  const { Bucket } = await import('../backup/bucket.ts')
+  const bucket = new Bucket(url)
+  const folder = mkdtempSync(join(tmpdir(), 'bidweir-backup-'))
+  try {
+    return await work(bucket, folder)
+  } finally {
+    rmSync(folder, { recursive: true })
+    bucket.close()
+  }
+}
+
+export interface BackupOptions {
+  /** The target has backups, each named by its time; the newest `keep` of them stay. */
+  keep?: number
+  /** false: without the rows of PostgreSQL. */
+  database?: boolean
+}
+
 export function backup(
   file: string | undefined,
-  dir: string,
+  target: string,
   streams: CommandStreams,
-  keep?: number,
+  { keep, database: rows = true }: BackupOptions,
 ): Promise<void> {
-  const to = keep === undefined ? dir : join(dir, new Date().toISOString().replaceAll(':', '-'))
-  return withState(file, streams, async (state) => {
-    await writeBackup({ ...state, dir: to, stdout: streams.stdout })
-    if (keep !== undefined) removeOld(dir, keep)
+  const name = keep === undefined ? '' : new Date().toISOString().replaceAll(':', '-')
+  return withState(file, streams, async ({ config, files }) => {
+    const { stdout } = streams
+    const deps = { config, files: files.keys(), rows }
+    if (isBucketUrl(target)) {
+      const what = await withBucket(target, async (bucket, dir) => {
+        if ((await bucket.list(name)).length > 0)
+          throw new Error(`${target} is not empty: a backup needs a prefix of its own`)
+        const what = await writeBackup({ ...deps, dir })
+        await bucket.uploadFolder(dir, name, mark)
+        if (keep !== undefined) await bucket.remove(outdated(await bucket.list(), keep))
+        return what
+      })
+      stdout.write(`${[target.replace(/\/+$/, ''), name].filter(Boolean).join('/')}: ${what}\n`)
+      return
+    }
+    const dir = join(target, name)
+    stdout.write(`${resolve(dir)}: ${await writeBackup({ ...deps, dir })}\n`)
+    if (keep === undefined) return
+    const paths = readdirSync(target).flatMap((each) =>
+      existsSync(join(target, each, mark)) ? [each, `${each}/${mark}`] : [each],
+    )
+    for (const path of outdated(paths, keep))
+      rmSync(join(target, path), { recursive: true, force: true })
   })
 }
 
 const backupName = /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z$/
 
-/** Incomplete copies go as well: this is called when a newer one is complete. */
-function removeOld(dir: string, keep: number): void {
-  const names = readdirSync(dir)
-    .filter((name) => backupName.test(name))
+/** Paths of all but the newest backups. Incomplete ones go as well: this is called when a newer one is complete. */
+function outdated(paths: readonly string[], keep: number): string[] {
+  const complete = paths
+    .filter((path) => backupName.test(dirname(path)) && basename(path) === mark)
     .sort()
-  const complete = names.filter((name) => existsSync(join(dir, name, mark)))
-  const kept = new Set(complete.slice(-keep))
-  for (const name of names)
-    if (!kept.has(name)) rmSync(join(dir, name), { recursive: true, force: true })
+  const kept = new Set(complete.slice(-keep).map(dirname))
+  return paths.filter((path) => {
+    const [name = ''] = path.split('/')
+    return backupName.test(name) && !kept.has(name)
+  })
 }
 
 export function restore(
   file: string | undefined,
-  dir: string,
+  source: string,
   force: boolean,
   streams: CommandStreams,
 ): Promise<void> {
-  return withState(file, streams, async (state) => {
-    lockState(state.stateDir, state.database)
-    restoreBackup({ ...state, dir, stdout: streams.stdout }, force)
+  return withState(file, streams, async ({ config }) => {
+    const { stateDir, store } = config
+    lockState(stateDir, store.database)
+    if (isBucketUrl(source))
+      await withBucket(source, async (bucket, dir) => {
+        await bucket.download('', dir)
+        await restoreBackup({ dir, config }, source, force)
+      })
+    else await restoreBackup({ dir: source, config }, resolve(source), force)
+    streams.stdout.write(
+      `${resolve(stateDir)}: restored from ${basename(isBucketUrl(source) ? source : resolve(source))}\n`,
+    )
   })
 }

@@ -3,6 +3,7 @@ import { Argument, type Command, InvalidArgumentError, Option } from 'commander'
 import type { UserVerb } from '../../admin/auth/users.ts'
 import { type Role, roles } from '../../admin/http/roles.ts'
 import { logLevels } from '../log/levels.ts'
+import type { BackupOptions } from './backup.ts'
 import type { CommandStreams } from './command.ts'
 import type { ModelCommand } from './model.ts'
 import type { ImportOptions } from './notices.ts'
@@ -119,25 +120,26 @@ const addStore: Add = (program, streams) => {
     )
   program
     .command('backup')
-    .description('copy the SQLite database, keys and models while the service runs')
-    .argument('<dir>', 'an empty folder, or one that does not exist')
+    .description('copy database, keys, models and configuration while the service runs')
+    .argument('<target>', 'an empty folder, or one that does not exist, or s3://BUCKET/PREFIX')
     .option(...config)
     .option(
       '--keep <n>',
-      'copy into a new folder below <dir>, named by the time, and remove all but the newest n',
+      'copy into a new folder below <target>, named by the time, and remove all but the newest n',
       wholeNumber,
     )
-    .action(async (dir: string, { config, keep }: { config?: string; keep?: number }) =>
-      (await import('./backup.ts')).backup(config, dir, streams, keep),
+    .option('--no-database', 'without the rows of PostgreSQL, which has backups of its own')
+    .action(async (target: string, { config, ...options }: BackupOptions & { config?: string }) =>
+      (await import('./backup.ts')).backup(config, target, streams, options),
     )
   program
     .command('restore')
     .description('replace the state by a backup; no service may use the state')
-    .argument('<dir>', 'a folder that backup has written')
+    .argument('<source>', 'a folder that backup has written, or s3://BUCKET/PREFIX')
     .option(...config)
     .option('--force', 'even if a state exists, which is then replaced', false)
-    .action(async (dir: string, { config, force }: { config?: string; force: boolean }) =>
-      (await import('./backup.ts')).restore(config, dir, force, streams),
+    .action(async (source: string, { config, force }: { config?: string; force: boolean }) =>
+      (await import('./backup.ts')).restore(config, source, force, streams),
     )
 }
 

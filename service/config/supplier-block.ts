@@ -1,11 +1,20 @@
 /** Checks one supplier that comes through the API: the schema and the words of `bidweir check` (CONTRACT 14). */
 import { realpathSync } from 'node:fs'
 import * as z from 'zod'
+import { escapePart } from '../../admin/http/json-body.ts'
 import { uncertifiedCallers } from './cross-faults.ts'
 import { type ConfigFault, faultsOf } from './faults.ts'
 import type { FileVersions } from './files.ts'
 import { type SupplierConfig, supplierSchema } from './schema.ts'
-import { coerce, type Expansion, expand, isReference, type Path, pathText } from './values.ts'
+import {
+  coerce,
+  type Expansion,
+  expand,
+  isReference,
+  type Path,
+  pathOf,
+  pathText,
+} from './values.ts'
 
 export interface CheckedBlock {
   /** null if there is a fault outside of the `opd` block. */
@@ -75,6 +84,11 @@ const sentPlaces: readonly (readonly string[])[] = [['headers', 'secretFrom', '*
 /** A variable of the node that is sent is meant for suppliers: its name says so. */
 const sentVariable = /^\$\{BIDWEIR_SUPPLIER_[A-Za-z0-9_]+\}$/
 
+/** Headers whose values are credentials. History, audit trail and answers show `headers.set`. */
+const credentialHeader = /^(proxy-)?authorization$|^cookie$|api-?key|secret|password|token/i
+const isCredential = ([group, key, name]: Path) =>
+  group === 'headers' && key === 'set' && credentialHeader.test(String(name))
+
 const isOneOf = (places: typeof secretPlaces, path: Path) =>
   places.some(
     (place) =>
@@ -102,6 +116,8 @@ function* referenceFaults(value: unknown, path: Path = []): Generator<ConfigFaul
   } else if (reference) {
     if (!isOneOf(filePlaces, path))
       yield fault('a reference', 'a value: only secrets are references here')
+  } else if (isCredential(path)) {
+    yield fault('a value', 'a header without a secret; those with one are in headers.secretFrom')
   } else if (typeof value === 'string') {
     if (/\$\{[A-Za-z_][A-Za-z0-9_]*\}/.test(value))
       yield fault('text with a variable', 'a value: only secrets are references here')
@@ -151,10 +167,8 @@ export function checkBlock(block: unknown, rules: ReferenceRules): CheckedBlock 
 
 /** The JSON pointer of a path such as `opd.exclude.seats[0]`. */
 const pointerOf = (path: string): string =>
-  path
-    .split(/[.[\]]/)
-    .filter((part) => part !== '')
-    .map((part) => `/${part.replaceAll('~', '~0').replaceAll('/', '~1')}`)
+  pathOf(path)
+    .map((part) => `/${escapePart(String(part))}`)
     .join('')
 
 /** The faults of a block as the API answers them. */

@@ -6,15 +6,23 @@ import { type FileVersions, readText } from './files.ts'
 /** Where a value is, as faults name it: `suppliers[0].opd.minFactor`. */
 export type Path = readonly PropertyKey[]
 
+const plainKey = /^[^.[\]"]+$/
+
+/** A key with a character of the path's own is quoted: `callers.headers["x.key"]`. */
 export const pathText = (path: Path) =>
-  path.reduce<string>(
-    (text, part) =>
-      typeof part === 'number'
-        ? `${text}[${part}]`
-        : text === ''
-          ? String(part)
-          : `${text}.${String(part)}`,
-    '',
+  path.reduce<string>((text, part) => {
+    if (typeof part === 'number') return `${text}[${part}]`
+    const key = String(part)
+    if (!plainKey.test(key)) return `${text}[${JSON.stringify(key)}]`
+    return text === '' ? key : `${text}.${key}`
+  }, '')
+
+const pathPart = /\[("(?:[^"\\]|\\.)*")\]|\[(\d+)\]|([^.[\]"]+)/g
+
+/** The path that `pathText` wrote. */
+export const pathOf = (text: string): Path =>
+  [...text.matchAll(pathPart)].map(([, quoted, index, key]) =>
+    quoted !== undefined ? JSON.parse(quoted) : index !== undefined ? Number(index) : key!,
   )
 
 export function valueAt(root: unknown, path: Path): unknown {

@@ -6,7 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { collectDefaultMetrics, Registry } from 'prom-client'
 import { createDecidedRows, type SeatRow } from '../../admin/store/decided-rows.ts'
 import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
-import { createSlices } from '../../opd/base/slices.ts'
+import { createSlices, drained } from '../../opd/base/slices.ts'
 import type { DecisionLine, DecisionSink, SharedTokens } from '../../opd/ports.ts'
 import { createBidBatch } from '../../opd/state/bid-entry.ts'
 import type { ModelBus } from '../../opd/state/model-bus.ts'
@@ -120,7 +120,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   }
   const report = () => {
     flush()
-    decided.drain()
+    drained(decided.drain())
     const taken = rows
     rows = []
     if (taken.length > 0) peer.notify('rows', taken)

@@ -18,15 +18,22 @@ const skip =
   redisAbsent ||
   (spawnSync('prometheus', ['--version']).status === 0 ? false : 'prometheus not found')
 
-/** A node on Redis with a worker and an agent, whose supplier sends a response that cannot be read: the demo has none of them. */
+/**
+ * What the demo has not: Redis, a worker, an agent, a response that cannot be read, and a supplier that fails, with more than a
+ * request per second.
+ */
 async function nodeOnRedis(t: Test) {
   const redis = await startRedis()
-  const supplier = await httpSupplier((_request, response) => {
+  const supplier = await httpSupplier((_request, response, body) => {
+    if (JSON.parse(body).id === 'fails') {
+      response.destroy()
+      return
+    }
     response.writeHead(200, { 'content-type': 'text/plain' })
     response.end('{}')
   })
   const node = await startNode({
-    suppliers: ['id: plain, opd: {enabled: true, holdout: 0}'],
+    suppliers: ['id: plain, opd: {enabled: true, holdout: 0}', 'id: failing'],
     endpoint: supplier.url,
     auth: 'none',
     workers: 2,
@@ -36,12 +43,16 @@ async function nodeOnRedis(t: Test) {
     await node.stop()
     await Promise.all([supplier.close(), redis.stop()])
   })
-  const asked = await fetch(`http://127.0.0.1:${node.bidweir.proxyPort}/bid/plain`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ id: 'r', imp: [{ id: '1', banner: { w: 300, h: 250 } }] }),
-  })
-  t.equal(asked.status, 200)
+  const ask = async (ssp: string, id: string) => {
+    const answer = await fetch(`http://127.0.0.1:${node.bidweir.proxyPort}/bid/${ssp}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ id, imp: [{ id: '1', banner: { w: 300, h: 250 } }] }),
+    })
+    await answer.arrayBuffer()
+    return answer.status
+  }
+  t.equal(await ask('plain', 'r'), 200)
   const client = new AgentClient(node.bidweir.agentPort!)
   t.teardown(() => client.close())
   let calls = 0
@@ -52,7 +63,8 @@ async function nodeOnRedis(t: Test) {
     const price = mutations[0]?.adjust_bid.price ?? 2.4
     await node.notify({ bid_id: id, price: String(price) })
   }
-  return { port: node.bidweir.adminPort, callAgent }
+  const askFailing = () => Promise.all(Array.from({ length: 40 }, () => ask('failing', 'fails')))
+  return { port: node.bidweir.adminPort, callAgent, askFailing }
 }
 
 t.test('every panel has data from a demo', { skip }, async (t) => {
@@ -63,7 +75,7 @@ t.test('every panel has data from a demo', { skip }, async (t) => {
   // the demo is refused nothing
   t.equal((await fetch(`http://127.0.0.1:${bidweir.adminPort}/api/svc/ssp/`)).status, 401)
   const labels = { namespace: 'n', service: 's', pod: 'p' }
-  const { port, callAgent } = await nodeOnRedis(t)
+  const { port, callAgent, askFailing } = await nodeOnRedis(t)
   const targets = [bidweir.adminPort, port].map((each) => `127.0.0.1:${each}`)
   const config = {
     global: { scrape_interval: '1s', scrape_timeout: '1s', evaluation_interval: '1s' },
@@ -109,7 +121,7 @@ t.test('every panel has data from a demo', { skip }, async (t) => {
   })
   let missing = wanted
   await until(async () => {
-    await callAgent()
+    await Promise.all([callAgent(), askFailing()])
     const before = missing.length
     const without: typeof wanted = []
     for (const each of missing) {

@@ -19,7 +19,21 @@ const refusals: readonly (readonly [title: string, set: string, message: RegExp]
     `replicaCount=2,${pg},${redis},persistence.enabled=true`,
     /persistence\.enabled: one volume/,
   ],
-  ['backups of no volume', 'backup.enabled=true', /backup\.enabled: copies the volume/],
+  [
+    'backups of a file that no other pod reaches',
+    'backup.enabled=true',
+    /backup\.enabled: needs persistence\.enabled, or PostgreSQL/,
+  ],
+  [
+    'backups to a bucket and a claim',
+    `backup.enabled=true,backup.s3.bucket=backups,backup.existingClaim=c,${pg}`,
+    /backup\.s3\.bucket: excludes backup\.existingClaim/,
+  ],
+  [
+    'a bucket with a wrong name',
+    `backup.enabled=true,backup.s3.bucket=Wrong_Name,${pg}`,
+    /backup\/s3\/bucket/,
+  ],
   [
     'pods killed while they drain',
     'terminationGracePeriodSeconds=45',

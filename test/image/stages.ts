@@ -158,8 +158,8 @@ export function build(options: BuildOptions): Stage[] {
       const command = rest
         .replace(compiles, '$& --singleThreaded')
         .replace(known, (_whole, before, path) => `${before}${stage.root}/${path}`)
-      // The test runner adds options of its own to every child; the image's build has none.
-      const run = spawnSync('sh', ['-c', `unset NODE_OPTIONS; ${command}`], {
+      // The test runner adds options of its own to every child, and `npm test` a compile cache; the image's build has none.
+      const run = spawnSync('sh', ['-c', `unset NODE_OPTIONS NODE_COMPILE_CACHE; ${command}`], {
         cwd: inside(stage, '.'),
         env: stage.env,
         encoding: 'utf8',

@@ -110,11 +110,17 @@
 
 {{/* Environment of whatever reads the configuration. */}}
 {{- define "bidweir.env" -}}
-{{- $env := list }}
+{{- include "bidweir.envWith" (dict "root" . "more" list) }}
+{{- end }}
+
+{{/* The same after `more`. */}}
+{{- define "bidweir.envWith" -}}
+{{- $env := .more }}
+{{- with .root }}
 {{- with .Values.store.database }}
 {{- if .host }}
 {{- range $name, $key := dict "PGUSER" .userKey "PGPASSWORD" .passwordKey }}
-{{- $env = append $env (dict "name" $name "valueFrom" (dict "secretKeyRef" (dict "name" $.Values.store.database.existingSecret "key" $key))) }}
+{{- $env = append $env (dict "name" $name "valueFrom" (dict "secretKeyRef" (dict "name" $.root.Values.store.database.existingSecret "key" $key))) }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -137,6 +143,24 @@ env: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- with .Values.envFrom }}
 envFrom: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* How a backup reaches its bucket, as a list of environment variables; credentials without a Secret are those of the account. */}}
+{{- define "bidweir.bucketEnv" -}}
+{{- with .s3 }}
+{{- $env := list }}
+{{- if .bucket }}
+{{- with .region }}{{ $env = append $env (dict "name" "AWS_REGION" "value" .) }}{{ end }}
+{{- with .endpoint }}{{ $env = append $env (dict "name" "AWS_ENDPOINT_URL_S3" "value" .) }}{{ end }}
+{{- if .existingSecret }}
+{{- range $name, $key := dict "AWS_ACCESS_KEY_ID" .accessKeyIdKey "AWS_SECRET_ACCESS_KEY" .secretAccessKeyKey }}
+{{- $env = append $env (dict "name" $name "valueFrom" (dict "secretKeyRef" (dict "name" $.s3.existingSecret "key" $key))) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- $env | toYaml }}
 {{- end }}
 {{- end }}
 

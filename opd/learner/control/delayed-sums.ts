@@ -1,43 +1,60 @@
 /**
  * Bids, their expected wins and their wins, kept until a further win is unlikely. They are summed in slices of the time at
  * which the bids were sent, so the memory does not depend on the rate.
+ *
+ *   slice   from  dues  bids  wins      one cache line holds two
  */
 const slices = 64
+const width = 4
+const [from, dues, bids, wins] = [0, 1, 2, 3]
+/** The sums, in the order of a snapshot. */
+const columns = [dues, bids, wins]
 
 export class DelayedSums {
-  private readonly from = new Float64Array(slices)
-  private readonly dues = new Float64Array(slices)
-  private readonly bids = new Float64Array(slices)
-  private readonly wins = new Float64Array(slices)
-  private readonly columns = [this.dues, this.bids, this.wins]
+  /** A ring. */
+  private readonly values = new Float64Array(width * slices)
+  /** Positions in `values`. */
   private head = 0
   private count = 0
 
+  /** When the oldest slice began; Infinity: there is none. */
+  get oldest(): number {
+    return this.count === 0 ? Number.POSITIVE_INFINITY : this.values[this.head + from]!
+  }
+
+  /** The position of a slice, counted from the oldest. */
+  private at(nth: number): number {
+    return (this.head + width * nth) % this.values.length
+  }
+
   /** `span`: milliseconds for which they are kept. A slice is a sixteenth of it. */
-  add(due: number, bids: number, now: number, span: number): void {
+  add(expected: number, sent: number, now: number, span: number): void {
     const slice = this.sliceAt(now, span)
-    this.dues[slice]! += due
-    this.bids[slice]! += bids
+    this.values[slice + dues]! += expected
+    this.values[slice + bids]! += sent
   }
 
   private sliceAt(now: number, span: number): number {
-    const last = (this.head + this.count - 1 + slices) % slices
-    const full = this.count === slices
-    if (this.count > 0 && (full || now - this.from[last]! < span / 16)) return last
-    const next = (this.head + this.count++) % slices
-    this.from[next] = now
-    this.dues[next] = this.bids[next] = this.wins[next] = 0
+    const { values, count } = this
+    if (count > 0) {
+      const last = this.at(count - 1)
+      if (count === slices || now - values[last + from]! < span / 16) return last
+    }
+    const next = this.at(this.count++)
+    values.fill(0, next, next + width)
+    values[next + from] = now
     return next
   }
 
-  /** Adds to the slice of the time `at`; false: it was taken already. */
-  addBack(due: number, bids: number, wins: number, at: number): boolean {
+  /** Adds to the slice of the time `sentAt`; false: it was taken already. */
+  addBack(expected: number, sent: number, won: number, sentAt: number): boolean {
+    const { values } = this
     for (let n = this.count - 1; n >= 0; n--) {
-      const slice = (this.head + n) % slices
-      if (this.from[slice]! > at) continue
-      this.dues[slice]! += due
-      this.bids[slice]! += bids
-      this.wins[slice]! += wins
+      const slice = this.at(n)
+      if (values[slice + from]! > sentAt) continue
+      values[slice + dues]! += expected
+      values[slice + bids]! += sent
+      values[slice + wins]! += won
       return true
     }
     return false
@@ -46,29 +63,33 @@ export class DelayedSums {
   /** Takes the slices that began before `before`. `newer`: expected wins of those that began after `since`. */
   take(before: number, since: number): { dues: number; newer: number; bids: number; wins: number } {
     const taken = { dues: 0, newer: 0, bids: 0, wins: 0 }
-    for (; this.count > 0 && this.from[this.head]! < before; this.count--) {
+    const { values } = this
+    for (; this.oldest < before; this.count--) {
       const { head } = this
-      taken.dues += this.dues[head]!
-      if (this.from[head]! > since) taken.newer += this.dues[head]!
-      taken.bids += this.bids[head]!
-      taken.wins += this.wins[head]!
-      this.head = (head + 1) % slices
+      taken.dues += values[head + dues]!
+      if (values[head + from]! > since) taken.newer += values[head + dues]!
+      taken.bids += values[head + bids]!
+      taken.wins += values[head + wins]!
+      this.head = this.at(1)
     }
     return taken
   }
 
   /** For each column, the times of the slices and the sums. */
   saved(): number[][][] {
-    const inOrder = (of: Float64Array) =>
-      Array.from({ length: this.count }, (_each, n) => of[(this.head + n) % slices]!)
-    return this.columns.map((column) => [inOrder(this.from), inOrder(column)])
+    const inOrder = (column: number) =>
+      Array.from({ length: this.count }, (_each, n) => this.values[this.at(n) + column]!)
+    return columns.map((column) => [inOrder(from), inOrder(column)])
   }
 
   restore(saved: readonly (readonly (readonly number[])[])[]): void {
-    const from = saved[0]?.[0] ?? []
-    this.from.set(from)
-    for (const [n, column] of this.columns.entries()) column.set(saved[n]?.[1] ?? [])
+    const times = (saved[0]?.[0] ?? []).slice(0, slices)
     this.head = 0
-    this.count = from.length
+    this.count = times.length
+    for (const [n, time] of times.entries()) {
+      this.values[width * n + from] = time
+      for (const [c, column] of columns.entries())
+        this.values[width * n + column] = saved[c]?.[1]?.[n] ?? 0
+    }
   }
 }

@@ -120,6 +120,11 @@ export class Guards {
     if (!this.sums.addBack(due, bids, 0, at)) this.sums.add(due, bids, now, noticeTimeout)
   }
 
+  /** When the oldest bids began that still wait for a win; Infinity: there are none. */
+  get oldest(): number {
+    return this.sums.oldest
+  }
+
   /** Takes the bids that had the time to win. */
   mature(now: number, noticeTimeout: number): Matured {
     const { dues, newer, bids, wins } = this.sums.take(now - noticeTimeout, this.newest)

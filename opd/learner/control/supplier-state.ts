@@ -7,6 +7,7 @@ import { Evidence, groupOf, isTried, type Outcome, totalOf } from './evidence.ts
 import { Guards } from './guards.ts'
 import { LossNotices } from './loss-notices.ts'
 import { type Decided, free, type Known, Multipliers } from './multipliers.ts'
+import type { Visit } from './visits.ts'
 
 /** Decisions between two measurements of kept wins and spend. */
 const measureEvery = 64
@@ -101,11 +102,13 @@ export class SupplierState {
   private measureIn = measureEvery
   private readonly lossNotices = new LossNotices()
   private readonly tried: TriedBids
+  private readonly visit: Visit | null
 
-  /** `pool`, `tried`: of all suppliers. */
-  constructor(pool: Evidence, tried = new TriedBids()) {
+  /** `pool`, `tried`: of all suppliers. `visit`: asks for a call of `measure` and `guards.mature`; null: there are none. */
+  constructor(pool: Evidence, tried = new TriedBids(), visit: Visit | null = null) {
     this.pool = pool
     this.tried = tried
+    this.visit = visit
     this.both = [this.evidence, pool]
   }
 
@@ -143,7 +146,7 @@ export class SupplierState {
     this.floor = mode === 'margin' ? 0 : (policy.minWinRate ?? 0.97)
     this.guarded = mode === 'margin' || !free(policy)
     this.bound = mode !== 'margin' && this.guarded
-    this.measureIn--
+    if (--this.measureIn <= 0) this.visit?.mark()
     if (!Number.isFinite(bid.winIn + bid.winOut + bid.out)) {
       this.guards.notFinite()
       return
@@ -175,6 +178,7 @@ export class SupplierState {
     const { winIn, winOut } = outcome
     this.exposures++
     this.lossNotices.exposed()
+    if (this.guards.oldest === Number.POSITIVE_INFINITY) this.visit?.mark()
     this.guards.exposed(winOut, winIn > 0 ? winOut / winIn : 1, outcome.at, noticeTimeout)
     const group = groupOf(outcome)
     if (group === null) return
@@ -198,10 +202,17 @@ export class SupplierState {
   won(outcome: Outcome, cleared: number, now: number, isResolved = true): void {
     const { inBa, sent, weight } = outcome
     const group = groupOf(outcome)
+    this.visit?.mark()
     this.guards.won(outcome.at, sent, cleared, now, isTried(group))
     this.lossNotices.won()
     if (group === null || !isResolved) return
     for (const evidence of this.both) evidence.won(group, inBa, Math.min(cleared, sent), weight)
+  }
+
+  /** A win of a bid that competed at its own price, although a lower one was sent. */
+  wonUnapplied({ at, inBa }: Outcome, cleared: number, now: number): void {
+    this.visit?.mark()
+    this.guards.won(at, inBa, cleared, now, false)
   }
 
   /** A bid of the past, and the price at which it cleared; null: it lost. The guards, which compare present sums, leave it out. */
@@ -238,6 +249,7 @@ export class SupplierState {
   /** Adds sums of another node. */
   merge(sums: Float64Array, now: number, noticeTimeout: number): void {
     for (const evidence of this.both) evidence.merge(sums)
+    this.visit?.mark()
     const at = now - noticeTimeout / 4
     const due = Math.max(0, totalOf(sums, 'all', 'due'))
     const dueIn = totalOf(sums, 'all', 'dueIn')
@@ -270,6 +282,7 @@ export class SupplierState {
   }
 
   restore(from: Saved): void {
+    this.visit?.mark()
     this.exposures = from.exposures
     // The age determines how many bids the evidence covers.
     this.evidence.restore(from.sums, from.age)

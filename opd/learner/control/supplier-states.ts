@@ -2,9 +2,9 @@
 
 import { Evidence, readRecords, writeRecords } from './evidence.ts'
 import { SupplierState, TriedBids } from './supplier-state.ts'
+import { suppliersKept, Visits } from './visits.ts'
 import { WinRateCusum } from './win-rate-cusum.ts'
 
-const suppliersKept = 1000
 /** Bids after which a supplier's multipliers are copied to a new supplier. */
 const settledIn = 2000
 
@@ -21,6 +21,9 @@ export class SupplierStates {
   private readonly pool = new Evidence(2)
   readonly tried = new TriedBids()
   private readonly suppliers = new Map<number, SupplierState>()
+  /** Of suppliers by the order in which they were added. */
+  private readonly states: SupplierState[] = []
+  private readonly visits = new Visits()
   /** The win rate of all suppliers together: a fall of all is detected sooner than that of a single one. */
   private readonly fall = new WinRateCusum(3_600_000, 10)
   private now = 0
@@ -31,13 +34,22 @@ export class SupplierStates {
   }
 
   private admit(supplier: number): SupplierState {
-    const state = new SupplierState(this.pool, this.tried)
-    for (const other of this.suppliers.values())
+    const { states, visits } = this
+    const isKept = states.length < suppliersKept
+    const state = new SupplierState(
+      this.pool,
+      this.tried,
+      isKept ? visits.add(states.length) : null,
+    )
+    for (const other of states)
       if (other.exposures >= settledIn) {
         state.multipliers.startFrom(other.multipliers)
         break
       }
-    if (this.suppliers.size < suppliersKept) this.suppliers.set(supplier, state)
+    if (isKept) {
+      this.suppliers.set(supplier, state)
+      states.push(state)
+    }
     return state
   }
 
@@ -46,16 +58,18 @@ export class SupplierStates {
     this.noticeTimeout = noticeTimeout
     const all = { bids: 0, wins: 0 }
     const usual = Math.max(0.5, Math.min(1.2, this.fall.ratio))
-    for (const state of this.suppliers.values()) {
+    this.visits.run(now - noticeTimeout, (nth) => {
+      const state = this.states[nth]!
       state.measure()
       const own = state.guards.mature(now, noticeTimeout)
       all.bids += own.bids
       all.wins += own.wins
       if (own.bids > 0 && state.guards.compare(own, usual, now) && state.guarded)
         state.guards.dropped()
-    }
+      return state.guards.oldest
+    })
     if (all.bids > 0 && this.fall.seen(all.bids, all.wins, 1, now))
-      for (const state of this.suppliers.values()) if (state.guarded) state.guards.dropped()
+      for (const state of this.states) if (state.guarded) state.guards.dropped()
   }
 
   /** The sums since the last delta, of the suppliers that have any. */

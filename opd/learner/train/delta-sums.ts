@@ -7,12 +7,12 @@
  */
 
 import { evidenceWidth, readRecords, writeRecords } from '../control/evidence.ts'
+import { suppliersKept } from '../control/visits.ts'
 import { floatsAt, writeFloats } from '../frame.ts'
 import { binOf, bins, middles } from './delay-shapes.ts'
 import { winAges } from './update-log.ts'
 
 const agesBytes = 8 * bins
-const suppliersKept = 1000
 
 export class DeltaSums {
   private readonly ages = new Float64Array(bins)

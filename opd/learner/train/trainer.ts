@@ -236,8 +236,7 @@ export class Trainer {
   winUnapplied(features: Uint8Array, cleared: number, now: number, least?: number): void {
     const { seen } = this
     if (!(cleared >= 0) || !this.training.read(features)) return
-    const { guards } = this.suppliers.of(seen.supplier)
-    guards.won(seen.at, seen.inBa, cleared, now, false)
+    this.suppliers.of(seen.supplier).wonUnapplied(seen, cleared, now)
     this.noticed(now - seen.at, now, true)
     this.withdraw(features, now)
     this.settlePast(features, { cleared, minToWin: least, applied: false }, now)

@@ -1,6 +1,7 @@
 /** Decided bids are summed by their names before they become rows. */
 import t from 'tap'
 import { createDecidedRows, type SeatRow } from '../../../admin/store/decided-rows.ts'
+import { drained } from '../../../opd/base/slices.ts'
 import { decided } from '../../support/decision-record.ts'
 
 for (const [name, names] of Object.entries({
@@ -14,10 +15,26 @@ for (const [name, names] of Object.entries({
     for (let n = 0; n < 100; n++)
       for (const publisher of names) rows.decided(decided({ publisher }), 2, 1.9)
     t.equal(added.length, 0, 'none is handed on before the others have come')
-    rows.drain()
+    drained(rows.drain())
     t.strictSame(
       added.map(({ publisher, bids }) => [publisher, bids]).sort(),
       names.map((publisher) => [publisher, 100]),
     )
     t.end()
   })
+
+t.test('many rows are handed on in several steps', (t) => {
+  const added: SeatRow[] = []
+  const rows = createDecidedRows((row) => added.push(row))
+  for (let n = 0; n < 1000; n++) rows.decided(decided({ publisher: `publisher-${n * 7919}` }), 2, 1)
+  const before = added.length
+  const steps = rows.drain()
+  steps.next()
+  t.ok(added.length - before < 500, `the first step hands on ${added.length - before}`)
+  drained(steps)
+  t.equal(
+    added.reduce((sum, { bids }) => sum + bids, 0),
+    1000,
+  )
+  t.end()
+})

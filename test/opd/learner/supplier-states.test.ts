@@ -2,6 +2,7 @@
 import t from 'tap'
 import type { Outcome } from '../../../opd/learner/control/evidence.ts'
 import { SupplierStates } from '../../../opd/learner/control/supplier-states.ts'
+import { Visits } from '../../../opd/learner/control/visits.ts'
 import { type BidFacts, createLearner, type Policy } from '../../../opd/learner.ts'
 import { source } from '../../support/random.ts'
 
@@ -34,6 +35,55 @@ t.test('what was measured is not forgotten by a restart', (t) => {
   const bids = before.of(1).evidence.total('optimised', 'bids')
   for (let n = 0; n < 100; n++) after.of(1).resolved(outcome, 1)
   t.ok(after.of(1).evidence.total('optimised', 'bids') > 0.9 * bids)
+  t.end()
+})
+
+t.test('the last of thousands of suppliers is measured like the first', (t) => {
+  const controls = new SupplierStates()
+  const suppliers = Array.from({ length: 5000 }, (_each, at) => at)
+  for (const supplier of suppliers) controls.of(supplier).exposures++
+  t.equal(suppliers.filter((each) => controls.of(each).exposures !== 1).length, 0)
+  t.equal(controls.saved().length, 5000)
+  t.end()
+})
+
+t.test('a guard acts for a supplier that has no traffic any more', (t) => {
+  const controls = new SupplierStates()
+  const outcome: Outcome = {
+    ...{ arm: 'treated', held: false, inBa: 1, lnF: Math.log(0.9), sent: 0.9 },
+    ...{ winIn: 0.5, winOut: 0.48, weight: 0.04, publisher: 2, seat: 3, at: start },
+  }
+  for (const supplier of [1, 2]) {
+    for (let n = 0; n < 60; n++) controls.of(supplier).won(outcome, 0.9, start)
+    for (let n = 0; n < 100; n++)
+      controls.of(supplier).exposed({ ...outcome, at: start + 1000 }, 20_000)
+  }
+  for (let now = start + 1000; now < start + 20_000; now += 50) controls.advance(now, 20_000)
+  t.equal(controls.of(1).guards.acts, false, 'its notices may still come')
+  controls.of(1).won({ ...outcome, at: start + 1000 }, 0.9, start + 20_000)
+  for (let now = start + 20_000; now < start + 25_000; now += 50) controls.advance(now, 20_000)
+  t.equal(controls.of(1).guards.guard, 'none')
+  t.equal(controls.of(2).guards.guard, 'silence')
+  t.end()
+})
+
+t.test('suppliers are visited when they are marked, or their oldest bids are due', (t) => {
+  const visits = new Visits()
+  const marks = [0, 1, 2].map((nth) => visits.add(nth))
+  const visited = (before: number, oldest = Number.POSITIVE_INFINITY) => {
+    const seen: number[] = []
+    visits.run(before, (nth) => {
+      seen.push(nth)
+      return oldest
+    })
+    return seen
+  }
+  t.same(visited(10, 20), [0, 1, 2], 'all at first')
+  t.same(visited(20), [])
+  marks[1]!.mark()
+  t.same(visited(20), [1])
+  t.same(visited(21), [0, 2])
+  t.same(visited(100), [], 'none has bids that wait')
   t.end()
 })
 

@@ -32,7 +32,11 @@ t.test('a node that is restored knows its old wins, its keys and its users', asy
   const { node, options, first, second, run } = await world(t, serveNode)
   const dir = join(newFolder(), 'copy')
   const made = await command(['backup', dir, '--config', 'bidweir.yaml'], { cwd: node.folder })
-  t.match(made, { code: 0, stdout: `${dir}: database, keys and models\n` }, made.stderr)
+  t.match(
+    made,
+    { code: 0, stdout: `${dir}: database, keys, models and configuration\n` },
+    made.stderr,
+  )
   t.equal(statSync(join(dir, 'bidweir.db')).mode & 0o77, 0, 'nobody else reads it')
   t.match((await run('backup', dir)).stderr, /is not empty/)
   t.match((await node.notify(second)).body, { status: 'attributed' }, 'it runs meanwhile')
@@ -112,7 +116,11 @@ t.test('what is no whole backup, or of another kind of store, is refused', async
     `store: {database: "postgres://127.0.0.1:1/x"}\nopd: {keys: [{id: 1, secret: ${key}}]}\n`,
   )
   const without = await runHere(['backup', at('keys'), '--config', at('p.yaml')])
-  t.match(without, { code: 0, stdout: /keys and models, no database/ }, without.stderr)
+  t.match(
+    without,
+    { code: 0, stdout: /keys, models and configuration, no database/ },
+    without.stderr,
+  )
   writeFileSync(at('c.yaml'), 'stateDir: other\n')
   t.match(await run('restore', at('keys')), { code: 1, stderr: /without a database/ })
 })

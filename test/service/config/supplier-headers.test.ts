@@ -102,5 +102,16 @@ t.test('a supplier of the API sends no variable and no file of the node', (t) =>
     [{ file: 'long' }, /cannot be read/],
   ] as const)
     t.match(faults(secret), [{ pointer, detail }], JSON.stringify(secret))
+  const set = (name: string) =>
+    blockFaults({ id: 'acme', endpoints: ['http://x/'], headers: { set: { [name]: 'v' } } }, rules)
+  for (const name of [
+    'Authorization',
+    'Proxy-Authorization',
+    'Cookie',
+    'X-Api-Key',
+    'X-Auth-Token',
+  ])
+    t.match(set(name), [{ pointer: `/headers/set/${name}`, detail: /headers\.secretFrom/ }])
+  for (const name of ['x-openrtb-version', 'x-author']) t.same(set(name), [])
   t.end()
 })

@@ -84,6 +84,11 @@ onBoth(async (t, database) => {
     t.notOk('name' in merged.body, 'null removes a key (RFC 7396)')
     const renamed = await change('PATCH', 'acme', { id: 'zed' })
     t.match([renamed.status, renamed.body.errors[0].pointer], [422, '/id'])
+    const prototype = await node.api('/api/svc/suppliers/acme/', {
+      ...{ method: 'PATCH', body: '{"__proto__":{"timeout":"1s"}}' },
+      headers: { 'content-type': 'application/merge-patch+json', 'if-match': '*' },
+    })
+    t.equal(prototype.status, 422, 'a key that is not known')
     const none = await call('PUT', 'nobody/', block, { 'if-match': '*' })
     t.equal(none.status, 404)
   })
@@ -182,6 +187,13 @@ onBoth(async (t, database) => {
         named,
       )
     }
+    const oddNames = { 'x.key': 'a', 'a/b~c': 'a' }
+    const quoted = await call('POST', '?dryRun=true', { ...block, callers: { headers: oddNames } })
+    t.same(
+      quoted.body.errors.map(({ pointer }: { pointer: string }) => pointer),
+      ['/callers/headers/x.key', '/callers/headers/a~1b~0c'],
+      'a key with a point, or with a slash, is one part of its pointer',
+    )
     const before = (await call('GET', 'acme/')).body
     const opd = await change('PATCH', 'acme', { opd: { minFactor: 7 } })
     t.match([opd.status, opd.body.errors[0].pointer], [422, '/opd/minFactor'], 'opd as well')

@@ -1,0 +1,152 @@
+/**
+ * Backups in a bucket of an S3-compatible store: `s3://BUCKET/PREFIX`. Region, endpoint and credentials come from where the tools
+ * of AWS look for them: AWS_REGION, AWS_ENDPOINT_URL_S3, AWS_ACCESS_KEY_ID, a role of the pod, and others.
+ */
+import { createReadStream, createWriteStream, mkdirSync, readdirSync, statSync } from 'node:fs'
+import { open } from 'node:fs/promises'
+import { dirname, join, relative, sep } from 'node:path'
+import type { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import {
+  AbortMultipartUploadCommand,
+  CompleteMultipartUploadCommand,
+  CreateMultipartUploadCommand,
+  DeleteObjectCommand,
+  GetObjectCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  S3Client,
+  UploadPartCommand,
+} from '@aws-sdk/client-s3'
+
+/** Bytes of a part of a large file. With at most 10,000 parts a file may have 640 GB. */
+const partBytes = 64 * 1024 * 1024
+
+const form = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/(.*))?$/
+
+export class Bucket {
+  readonly prefix: string
+  private readonly name: string
+  private readonly client: S3Client
+  private readonly partBytes: number
+
+  /** `url`: `s3://BUCKET/PREFIX`. Throws if it is not of this form. */
+  constructor(url: string, options: { partBytes?: number } = {}) {
+    const [, name, prefix = ''] = form.exec(url) ?? []
+    if (name === undefined) throw new Error(`${url} is not of the form s3://BUCKET/PREFIX`)
+    this.name = name
+    this.prefix = prefix.replace(/\/+$/, '')
+    this.partBytes = options.partBytes ?? partBytes
+    // Stores other than that of AWS often have no name for each bucket.
+    const isOther = ['AWS_ENDPOINT_URL_S3', 'AWS_ENDPOINT_URL'].some((each) => process.env[each])
+    this.client = new S3Client({ forcePathStyle: isOther })
+  }
+
+  close(): void {
+    this.client.destroy()
+  }
+
+  private key(path: string): string {
+    return [this.prefix, path].filter((part) => part !== '').join('/')
+  }
+
+  /** Paths of all objects below a path, without the prefix. */
+  async list(path = ''): Promise<string[]> {
+    const below = this.key(path)
+    const paths: string[] = []
+    let token: string | undefined
+    do {
+      const page = await this.client.send(
+        new ListObjectsV2Command({
+          Bucket: this.name,
+          Prefix: below === '' ? '' : `${below}/`,
+          ...(token === undefined ? {} : { ContinuationToken: token }),
+        }),
+      )
+      for (const { Key } of page.Contents ?? [])
+        if (Key !== undefined)
+          paths.push(this.prefix === '' ? Key : Key.slice(this.prefix.length + 1))
+      token = page.NextContinuationToken
+    } while (token !== undefined)
+    return paths
+  }
+
+  /** `last`: the file that marks a complete copy. */
+  async uploadFolder(folder: string, path: string, last: string): Promise<void> {
+    const names = readdirSync(folder, { recursive: true, withFileTypes: true })
+      .filter((each) => each.isFile())
+      .map((each) => relative(folder, join(each.parentPath, each.name)))
+    const done: string[] = []
+    try {
+      for (const name of [...names.filter((each) => each !== last), last]) {
+        const to = [path, ...name.split(sep)].filter((part) => part !== '').join('/')
+        done.push(to)
+        await this.upload(join(folder, name), to)
+      }
+    } catch (error) {
+      // If the store is away, the next copy removes what is left: it has no mark.
+      await this.remove(done).catch(() => undefined)
+      throw error
+    }
+  }
+
+  async upload(file: string, path: string): Promise<void> {
+    const { size } = statSync(file)
+    if (size > this.partBytes) return this.uploadParts(file, path, size)
+    await this.client.send(
+      new PutObjectCommand({
+        Bucket: this.name,
+        Key: this.key(path),
+        Body: createReadStream(file),
+        ContentLength: size,
+      }),
+    )
+  }
+
+  private async uploadParts(file: string, path: string, size: number): Promise<void> {
+    const { client } = this
+    const at = { Bucket: this.name, Key: this.key(path) }
+    const { UploadId } = await client.send(new CreateMultipartUploadCommand(at))
+    const handle = await open(file)
+    try {
+      const Parts: { ETag: string | undefined; PartNumber: number }[] = []
+      for (let start = 0; start < size; start += this.partBytes) {
+        const Body = Buffer.alloc(Math.min(this.partBytes, size - start))
+        const { bytesRead } = await handle.read(Body, 0, Body.length, start)
+        if (bytesRead !== Body.length) throw new Error(`${file} became shorter while it was read`)
+        const PartNumber = Parts.length + 1
+        const part = { ...at, UploadId, PartNumber, Body }
+        Parts.push({ ETag: (await client.send(new UploadPartCommand(part))).ETag, PartNumber })
+      }
+      await client.send(
+        new CompleteMultipartUploadCommand({ ...at, UploadId, MultipartUpload: { Parts } }),
+      )
+    } catch (error) {
+      // Parts that are left cost money, and no list shows them.
+      await client.send(new AbortMultipartUploadCommand({ ...at, UploadId }))
+      throw error
+    } finally {
+      await handle.close()
+    }
+  }
+
+  /** Copies all objects below a path into a folder. */
+  async download(path: string, folder: string): Promise<void> {
+    for (const each of await this.list(path)) {
+      const name = path === '' ? each : each.slice(path.length + 1)
+      if (name.split('/').includes('..')) throw new Error(`the name of an object has "..": ${each}`)
+      const to = join(folder, name.replaceAll('/', sep))
+      mkdirSync(dirname(to), { recursive: true, mode: 0o700 })
+      const { Body } = await this.client.send(
+        new GetObjectCommand({ Bucket: this.name, Key: this.key(each) }),
+      )
+      await pipeline(Body as Readable, createWriteStream(to, { mode: 0o600 }))
+    }
+  }
+
+  /** One by one: not every store has a call for many. */
+  async remove(paths: readonly string[]): Promise<void> {
+    for (const path of paths)
+      await this.client.send(new DeleteObjectCommand({ Bucket: this.name, Key: this.key(path) }))
+  }
+}
