@@ -407,7 +407,7 @@ t.test('a caller that does not read is not read either, and nothing is lost', as
   }
   await until(() => accepted[0]!.isPaused() && accepted[0]!.writableLength > 0)
   t.ok(accepted[0]!.writableLength < 512 * 1024, `${accepted[0]!.writableLength} bytes wait`)
-  let received = Buffer.alloc(0)
+  let received: Buffer = Buffer.alloc(0)
   let ended = 0
   client.on('data', (bytes: Buffer) => {
     received = received.length === 0 ? bytes : Buffer.concat([received, bytes])
