@@ -1,7 +1,7 @@
 /** The margin at kept floors on markets that are drawn at random, beside the constrained oracle of each. */
 import { createLearner } from '../../opd/learner.ts'
-import type { Run } from '../harness/bench.ts'
 import type { Block } from '../harness/report.ts'
+import { type Control, controlled } from './controlled.ts'
 import { between, drive, sumOf } from './drive.ts'
 import { drawnMarket } from './markets/drawn.ts'
 import { constrained } from './oracle.ts'
@@ -14,7 +14,9 @@ const missed = 0.003
 /** Less margin, as a share of spend, is not compared. */
 const leastPossible = 0.002
 
-interface Found {
+export interface Found {
+  /** What the oracle earns in the last half, as a share of the spend at the bids' own prices. */
+  possible: number
   /** Share of the oracle's margin in the last half; null: there is hardly any. */
   margin: number | null
   /** Share of the permitted loss that was used, of the floor of which more was. */
@@ -25,12 +27,13 @@ interface Found {
   own: number
 }
 
-function runDrawn(seed: number, bids: number): Found {
+export function runDrawn(seed: number, bids: number, control: Control): Found {
   const { policy, delay, lost, window } = drawnMarket(seed, bids)
   const keep = { wins: policy.minWinRate!, spend: policy.minSpend! }
   const reward = constrained((of) => drawnMarket(of, bids).market, seed, bids, keep)
   let [atOwn, late] = [0, 0]
-  const { rows } = drive(drawnMarket(seed, bids).market, {
+  const { market, restore } = controlled(drawnMarket(seed, bids).market, control)
+  const { rows } = drive(market, {
     ...{ bids, seed, policy, delay, lost, reward, rowBids },
     create: () => createLearner({ attributionWindow: window, slices: true }),
     watch: (n, { arm, factor }) => {
@@ -39,6 +42,7 @@ function runDrawn(seed: number, bids: number): Found {
       if (factor > 0.9999) atOwn++
     },
   })
+  restore()
   const keptOf = (of: typeof rows) => {
     const { wins, winsBase, spend, spendBase } = sumOf(of)
     return { wins: wins / winsBase, spend: spend / spendBase }
@@ -53,6 +57,7 @@ function runDrawn(seed: number, bids: number): Found {
   for (let at = firstRow; at + windowRows <= rows.length; at++)
     worst = Math.min(worst, over(rows.slice(at, at + windowRows)))
   return {
+    possible: half.best / half.spendBase,
     margin: half.best > leastPossible * half.spendBase ? half.margin / half.best : null,
     budget: Math.max((1 - wins) / (1 - keep.wins), (1 - spend) / (1 - keep.spend)),
     all: over(rows),
@@ -80,44 +85,35 @@ function withError(of: readonly number[], share: number): string {
   return `${quantile(of, share).toFixed(3)} ± ${Math.sqrt(variance).toFixed(3)}`
 }
 
-interface Given {
-  drawn: number
-  bids: number
-  first: number
-}
+const said = {
+  possible: "what the oracle earns, share of the spend at the bids' own prices",
+  budget: 'share of the permitted loss that is used',
+  worst: 'worst 10,000 bids: share kept less the floor',
+  own: 'bids at their own price, last half',
+} as const
 
-/** `drawn`: the number of markets; `first`: the seed of the first. */
-export function drawnMarkets<O extends Given>({
-  quick,
-  options,
-  say,
-}: Pick<Run<never>, 'quick' | 'say'> & { options: O }): Block[] {
-  const count = quick ? 4 : options.drawn
-  const bids = options.bids || (quick ? 5000 : 30_000)
-  const first = options.first
-  const found = Array.from({ length: count }, (_each, n) => {
-    const each = runDrawn(first + n, bids)
-    say(`  seed ${first + n}: ${JSON.stringify(each)}`)
-    return each
-  })
+/** `about`: which markets. */
+export function drawnTable(about: string, found: readonly Found[]): Block[] {
   const margins = found.flatMap(({ margin }) => (margin === null ? [] : [margin]))
   const broken = found.filter(({ all }) => all < -missed).length
+  const quantiles = (what: string, of: readonly number[]) => [
+    what,
+    withError(of, 0.1),
+    withError(of, 0.5),
+  ]
   return [
-    `${count} markets from seed ${first}, ${bids} bids each. Margin: share of what an oracle with the same floors earns in the last half. Standard errors by the bootstrap over markets.`,
+    about,
     {
       head: ['what', 'tenth percentile', 'median'],
       rows: [
-        ['margin at kept floors', withError(margins, 0.1), withError(margins, 0.5)],
-        ...(['budget', 'worst', 'own'] as const).map((name) => {
-          const values = found.map((each) => each[name])
-          const what = {
-            budget: 'share of the permitted loss that is used',
-            worst: 'worst 10,000 bids: share kept less the floor',
-            own: 'bids at their own price, last half',
-          }[name]
-          return [what, withError(values, 0.1), withError(values, 0.5)]
-        }),
-        ['floors missed by more than .3 points', '', `${broken} of ${count}`],
+        quantiles('margin at kept floors, share of what the oracle earns', margins),
+        ...(Object.keys(said) as (keyof typeof said)[]).map((name) =>
+          quantiles(
+            said[name],
+            found.map((each) => each[name]),
+          ),
+        ),
+        ['floors missed by more than .3 points', '', `${broken} of ${found.length}`],
       ],
     },
   ]

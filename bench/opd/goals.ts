@@ -6,8 +6,6 @@ import { reacting } from './markets/reacting.ts'
 import { replay } from './markets/replay.ts'
 import { readRows, recorded } from './markets/rows.ts'
 import { synthetic } from './markets/synthetic.ts'
-import { chasing, heavyTailed } from './markets/unruly.ts'
-import { ladder, pacing } from './markets/unseen.ts'
 import {
   fallen,
   lost,
@@ -65,10 +63,6 @@ const recordings = dataAt < 0 ? [] : [...readRows(process.argv[dataAt + 1]!)]
 /** The markets on which kept wins and spend are measured. */
 const keptMarkets: { market: string; of: MarketOf; atLeast: number }[] = [
   { market: 'synthetic', of: synthetic, atLeast: 0.7 },
-  { market: 'heavy tails', of: heavyTailed, atLeast: 0.7 },
-  { market: 'chasing reserves', of: chasing, atLeast: 0.7 },
-  { market: 'pacing', of: pacing, atLeast: 0.7 },
-  { market: 'ladder', of: ladder, atLeast: 0.6 },
   { market: 'replay', of: replay, atLeast: 0.6 },
   ...recordings.map(([advertiser, rows]) => ({
     market: `recorded ${advertiser}`,

@@ -8,16 +8,17 @@ import { Worker } from 'node:worker_threads'
 import { bench, type Run } from '../harness/bench.ts'
 import type { Values } from '../harness/options.ts'
 import type { Block } from '../harness/report.ts'
-import { drawnMarkets } from './drawn.ts'
+import { controls } from './controlled.ts'
+import { drawnTable } from './drawn.ts'
 import { type Goal, goals } from './goals.ts'
 import { parts } from './parts.ts'
 import { draw, goalTable, partsTable } from './results.ts'
 import { speed } from './speed.ts'
-import type { Done, Task } from './task.ts'
+import type { Done, DrawnDone, DrawnTask, Task } from './task.ts'
 
 const options = {
   parts: {
-    value: 'synthetic,replay,pacing,ladder',
+    value: 'synthetic,replay',
     help: 'the markets on which parts are switched off',
   },
   partBids: { value: 0, help: 'instead of 80,000 where parts are switched off' },
@@ -28,17 +29,18 @@ const options = {
   seeds: { value: 0, help: 'instead of those of each goal' },
   first: { value: 0, help: 'the first seed; 0: new ones' },
   drawn: { value: 50, help: 'markets that are drawn at random', least: 1 },
+  controlled: { value: 16, help: 'of those, markets that also run with a true loss or curve' },
   data: { value: '', help: 'a folder of recorded prices: goals of its own, read by goals.ts' },
 }
 
-/** The longest first. */
-async function runAll(
-  tasks: readonly Task[],
+/** Does tasks in threads, the longest first. `report` is called after each. */
+async function inThreads<T extends { bids: number }, D extends { seed: number }>(
+  tasks: readonly T[],
   most: number,
-  say: (line: string) => void,
-): Promise<Done[]> {
+  report: (done: D) => void,
+): Promise<D[]> {
   const waiting = [...tasks].sort((one, other) => other.bids - one.bids)
-  const done: Done[] = []
+  const done: D[] = []
   const threads = Math.min(most, availableParallelism(), waiting.length)
   await Promise.all(
     Array.from({ length: threads }, async () => {
@@ -48,16 +50,9 @@ async function runAll(
       })
       for (let task = waiting.shift(); task !== undefined; task = waiting.shift()) {
         worker.postMessage(task)
-        const [found] = (await once(worker, 'message')) as [Done]
+        const [found] = (await once(worker, 'message')) as [D]
         done.push(found)
-        const { name, of, market } = goals[found.goal]!
-        const { without, measured, seconds } = found
-        const what = `${of} ${market}, ${name}, seed ${found.seed}`
-        const all = Object.entries({ '': measured.value, ...measured.notes })
-        const figures = all.map(([key, value]) => `${key} ${value.toFixed(4)}`)
-        say(
-          `  ${what}${without === undefined ? '' : ` without ${without}`}:${figures.join('  ')}  (${seconds.toFixed(1)} s)`,
-        )
+        report(found)
       }
       await worker.terminate()
     }),
@@ -65,11 +60,61 @@ async function runAll(
   return done.sort((one, other) => one.seed - other.seed)
 }
 
+const runAll = (tasks: readonly Task[], most: number, say: (line: string) => void) =>
+  inThreads<Task, Done>(tasks, most, ({ goal, seed, without, measured, seconds }) => {
+    const { name, of, market } = goals[goal]!
+    const what = `${of} ${market}, ${name}, seed ${seed}`
+    const all = Object.entries({ '': measured.value, ...measured.notes })
+    const figures = all.map(([key, value]) => `${key} ${value.toFixed(4)}`)
+    say(
+      `  ${what}${without === undefined ? '' : ` without ${without}`}:${figures.join('  ')}  (${seconds.toFixed(1)} s)`,
+    )
+  })
+
 type Given = Values<typeof options>
 
 /** Seeds of a run that names none: nothing was chosen on them. */
 const freshSeed = 1 + (Math.floor(Date.now() / 1000) % 1_000_000_000)
 const firstSeed = ({ first }: Given) => first || freshSeed
+
+const aboutDrawn: Record<(typeof controls)[number], string> = {
+  learner: 'The learner.',
+  'true loss':
+    'The same curve, with multipliers that see the true loss of each price: what the control loses.',
+  'true curve':
+    'The same control, with the true curve of each bid: what the curve loses. No learner can have it.',
+}
+
+/** Markets that are drawn at random: the learner, and on some of them each half of it with the truth for the other. */
+async function drawn({ quick, options: given, say }: Run<typeof options>): Promise<Block[]> {
+  const bids = given.bids || (quick ? 5000 : 30_000)
+  const first = firstSeed(given)
+  const count = quick ? 4 : given.drawn
+  const compared = Math.min(count, quick ? 1 : given.controlled)
+  const tasks = controls.flatMap((control) =>
+    Array.from({ length: control === 'learner' ? count : compared }, (_each, n) => ({
+      ...{ control, bids, seed: first + n },
+    })),
+  )
+  const done = await inThreads<DrawnTask, DrawnDone>(
+    tasks,
+    given.threads,
+    ({ control, seed, found }) => say(`  ${control}, seed ${seed}: ${JSON.stringify(found)}`),
+  )
+  const found = (control: DrawnTask['control'], before = first + count) =>
+    done.filter((each) => each.control === control && each.seed < before).map((each) => each.found)
+  const last = first + compared
+  const markets = `${compared} markets from seed ${first}.`
+  return [
+    `Markets from seed ${first}, ${bids} bids each. Margin: share of what an oracle with the same floors earns in the last half. Standard errors by the bootstrap over markets.`,
+    ...drawnTable(`${aboutDrawn.learner} ${count} markets from seed ${first}.`, found('learner')),
+    ...(compared === 0
+      ? []
+      : controls.flatMap((control) =>
+          drawnTable(`${aboutDrawn[control]} ${markets}`, found(control, last)),
+        )),
+  ]
+}
 
 async function markets({ quick, options: given, say }: Run<typeof options>): Promise<Block[]> {
   const chosen = [...goals.keys()].filter((at) => isChosen(given, goals[at]!))
@@ -127,8 +172,7 @@ await bench({
     speed: { title: 'Speed', run: speed },
     drawn: {
       title: 'Markets drawn at random',
-      run: (run) =>
-        drawnMarkets({ ...run, options: { ...run.options, first: firstSeed(run.options) } }),
+      run: drawn,
     },
     markets: { title: 'Goals', run: markets },
     ablation: { title: 'Parts switched off', run: ablation },

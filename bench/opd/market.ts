@@ -46,7 +46,7 @@ export function firstPriceOffer(
 }
 
 /** Standard normal distribution function; error under 2e-7 (Abramowitz and Stegun 7.1.26). */
-export function normalBelow(x: number): number {
+function normalBelow(x: number): number {
   const z = Math.abs(x) * Math.SQRT1_2
   const t = 1 / (1 + 0.3275911 * z)
   const poly =

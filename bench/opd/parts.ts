@@ -10,7 +10,11 @@ import { Form } from '../../opd/learner/refit/form.ts'
 import { NoticeDelays } from '../../opd/learner/train/notice-delays.ts'
 
 /** Replaces a method, and returns a function that restores it. */
-function replaced<T extends object, K extends keyof T>(of: T, name: K, by: T[K]): () => void {
+export function replaced<T extends object, K extends keyof T>(
+  of: T,
+  name: K,
+  by: T[K],
+): () => void {
   const own = of[name]
   of[name] = by
   return () => {

@@ -1,5 +1,7 @@
-/** Runs one goal on one seed in a thread of its own, with one part of the learner switched off if the task names it. */
+/** Runs one goal, or one market that is drawn at random, on one seed in a thread of its own. */
 import { parentPort, workerData } from 'node:worker_threads'
+import type { Control } from './controlled.ts'
+import { type Found, runDrawn } from './drawn.ts'
 import { goals } from './goals.ts'
 import type { Measured } from './measure.ts'
 import { parts } from './parts.ts'
@@ -15,6 +17,14 @@ export interface Done extends Task {
   measured: Measured
   seconds: number
 }
+export interface DrawnTask {
+  control: Control
+  seed: number
+  bids: number
+}
+export interface DrawnDone extends DrawnTask {
+  found: Found
+}
 
 function perform(task: Task): Done {
   const { goal, seed, bids, without } = task
@@ -27,5 +37,11 @@ function perform(task: Task): Done {
 
 if (parentPort !== null && workerData === 'opd task') {
   const port = parentPort
-  port.on('message', (task: Task) => port.postMessage(perform(task)))
+  port.on('message', (task: Task | DrawnTask) =>
+    port.postMessage(
+      'control' in task
+        ? { ...task, found: runDrawn(task.seed, task.bids, task.control) }
+        : perform(task),
+    ),
+  )
 }

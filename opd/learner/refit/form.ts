@@ -16,7 +16,7 @@ const calibrationPrecision = 5
  * those that were won (w a (1 - a)).
  */
 const lossOf = (w: number, won: boolean, arrived: number) =>
-  Math.log(1 + w * (1 - arrived)) - Math.log(won ? w : 1 - w * arrived)
+  (arrived === 1 ? 0 : Math.log(1 + w * (1 - arrived))) - Math.log(won ? w : 1 - w * arrived)
 const slopeOf = (w: number, won: boolean, arrived: number) =>
   (1 - arrived) / (1 + w * (1 - arrived)) - (won ? 1 / w : -arrived / (1 - w * arrived))
 
@@ -52,7 +52,8 @@ export class Form {
 
   loadRow(row: number): void {
     const { rows, sums, x } = this
-    sums.set(means)
+    // A loop, because `set` takes longer for so few.
+    for (let sum = 0; sum < parameterCount; sum++) sums[sum] = means[sum]!
     for (let place = 0, at = row * width; place < width; place++, at++)
       sums[sumAt[place]!]! += x[rows.form[at]!]!
     this.setCurve(row)
@@ -193,10 +194,12 @@ export class Form {
     for (let n = 1; n < precision.length; n++) if (isForm[n] === 1) precision[n] = 1 / prior[n]!
     for (let n = 0, loaded = -1; n < row.length; n++) {
       const at = row[n]!
+      const weight = this.weight[at]!
+      if (weight === 0) continue
       if (at !== loaded) this.loadRow(at)
       loaded = at
       const w = this.derive(at, lnPrice[n]!)
-      const by = this.weight[at]! / (w * (1 - w))
+      const by = weight / (w * (1 - w))
       for (let place = 0, from = at * width; place < width; place++, from++) {
         const g = gradient[sumAt[place]!]!
         precision[rows.form[from]!]! += by * g * g
