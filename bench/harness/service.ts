@@ -74,7 +74,7 @@ const text = (config: Config) => JSON.stringify({ ...base, ...config })
 
 /**
  * `probe`: a module that is imported into the process, and answers messages. `profile`: a folder for CPU profiles. `authority`: a
- * certificate that is trusted.
+ * certificate that is trusted. `program`: `main.ts` of another checkout.
  */
 export async function startService(
   config: Config,
@@ -82,7 +82,8 @@ export async function startService(
     probe,
     profile = '',
     authority,
-  }: { probe?: URL; profile?: string; authority?: string | undefined } = {},
+    program = main,
+  }: { probe?: URL; profile?: string; authority?: string | undefined; program?: string } = {},
 ): Promise<Service> {
   const folder = newFolder()
   const file = join(folder.path, 'bidweir.yaml')
@@ -93,7 +94,7 @@ export async function startService(
     ...(probe === undefined ? [] : ['--import', probe.href]),
     ...(profile === '' ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]),
   ]
-  const child = spawn(process.execPath, [...flags, main, 'start', '--config', file], {
+  const child = spawn(process.execPath, [...flags, program, 'start', '--config', file], {
     cwd: folder.path,
     env: { ...process.env, ...(authority && { NODE_EXTRA_CA_CERTS: authorities }) },
     stdio: ['ignore', 'pipe', 'inherit', ...(probe === undefined ? [] : ['ipc' as const])],

@@ -12,13 +12,17 @@ import { type Caller, startCaller, startOrigin } from '../harness/service.ts'
 import { inTurns, medians, spread } from '../harness/statistics.ts'
 import { besideOtherWork } from './beside.ts'
 import { idleConnections } from './idle.ts'
+import { costOfKeys } from './keys.ts'
 import { type Running, startPeers, supplierIds } from './peers.ts'
 import { profileOfRequests } from './profile.ts'
 import { measureHandshakes, measureRoads } from './roads.ts'
 import { stallsOfLoop } from './stalls.ts'
 import { twoProcesses } from './workers.ts'
 
-const options = { proxies: { value: '', help: 'names of proxies; all where none is given' } }
+const options = {
+  proxies: { value: '', help: 'names of proxies; all where none is given' },
+  before: { value: '', help: 'main.ts of an older checkout, for the section `keys`' },
+}
 type Options = typeof options
 type Section = Bench<Options, State>['sections'][string]
 
@@ -264,6 +268,10 @@ await bench<Options, State>({
     beside: {
       title: 'Beside scrapes and reloads: latency at 10,000 requests a second',
       run: (run, { caller, supplier }) => besideOtherWork(run, caller, supplier.url),
+    },
+    keys: {
+      title: 'Keys of endpoints: CPU microseconds of a no-bid',
+      run: (run, { caller, supplier }) => costOfKeys(run, caller, supplier.url, run.options.before),
     },
     profile: {
       title: 'Where the CPU time of a request goes',
