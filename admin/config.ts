@@ -90,6 +90,14 @@ export const agentSchema = z.strictObject({
 })
 export type AgentConfig = z.infer<typeof agentSchema> & { listen: string }
 
+const webhook = {
+  url: httpUrl.describe('Receiver, called by POST with JSON.'),
+  secret: z
+    .string()
+    .min(16)
+    .describe('Secret of the signature (HMAC-SHA256), 16 characters or more.'),
+}
+
 export const adminSchema = z.strictObject({
   listen: address
     .default('127.0.0.1:8081')
@@ -116,13 +124,14 @@ export const adminSchema = z.strictObject({
     })
     .prefault({})
     .describe('Win notices.'),
+  alerts: z
+    .strictObject(webhook)
+    .nullable()
+    .default(null)
+    .describe('Webhook that gets the begin and the end of each alert. null: none.'),
   dailyReport: z
     .strictObject({
-      url: httpUrl.describe('Receiver, called by POST with JSON.'),
-      secret: z
-        .string()
-        .min(16)
-        .describe('Secret of the signature (HMAC-SHA256), 16 characters or more.'),
+      ...webhook,
       at: z
         .string()
         .regex(/^([01]\d|2[0-3]):[0-5]\d$/, 'a time such as 06:00')

@@ -1,8 +1,7 @@
 /** Routes the requests of the proxy listener: `/bid/<ssp>` begins an exchange, `/pass/<ssp>/…` is forwarded to the origin. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { ExchangeContext } from './exchange/exchange.ts'
-import { Exchange } from './exchange/exchange.ts'
+import { Exchange, type ExchangeContext } from './exchange/exchange.ts'
 import { onChunkTooLarge } from './listen/chunk-sizes.ts'
 import { type Http2Request, requireHttp1 } from './listen/http2.ts'
 import { headFault, inboundOf, pathOf } from './listen/node-http.ts'
@@ -12,7 +11,7 @@ import type { PassTarget } from './pass/upgrade.ts'
 import { type ProblemCode, problem } from './problem.ts'
 import type { Supplier } from './supplier.ts'
 import type { Inbound } from './types.ts'
-import { closingResponse, isHost } from './wire/fields.ts'
+import { closingResponse, isHost } from './wire/headers.ts'
 
 interface RouterDeps {
   suppliers: ReadonlyMap<string, Supplier>

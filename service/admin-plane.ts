@@ -9,6 +9,8 @@ import { createAuth } from '../admin/auth/index.ts'
 import { consoleCalls } from '../admin/console/route.ts'
 import { dashboard } from '../admin/dashboard/route.ts'
 import { DebugCalls, debugPlugin } from '../admin/debug/route.ts'
+import { Alerts } from '../admin/fleet/alerts.ts'
+import { alertCalls } from '../admin/fleet/alerts-route.ts'
 import { comparedDays, KeptSums } from '../admin/fleet/kept-sums.ts'
 import type { LiveDeps } from '../admin/fleet/live.ts'
 import { minutesCalls } from '../admin/fleet/minutes-route.ts'
@@ -224,6 +226,10 @@ export async function openAdminPlane(
     rules: () => reportSettings(current.config),
     ...{ store, flush, now, log },
   })
+  const alerts = new Alerts({
+    receiver: () => current.config.admin.alerts,
+    ...{ store, live, now: store.clock, log },
+  })
   const figuresOf = consoleFigures({
     live,
     store,
@@ -295,6 +301,7 @@ export async function openAdminPlane(
         recentBids: (mode, filter, most) => modelManager.of(mode).recentBids(filter, most),
         users: auth.realm === null ? null : { store, now },
       }),
+      alertCalls({ store, suppliers, authenticate, alerts }),
       reporting({
         store,
         suppliers,
@@ -356,6 +363,7 @@ export async function openAdminPlane(
     async close() {
       figures.close()
       reconciler.close()
+      alerts.close()
       await Promise.all([minutes.close(), daily.close()])
       await Promise.all([
         admin.close(),

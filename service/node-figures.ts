@@ -194,7 +194,7 @@ function noticeProblems(now: NoticeTotals, before: NoticeTotals): NodeProblem[] 
   if (received < fewestNotices || refused / received <= refusedShare) return []
   const text =
     'more than 10% of the win notices of the last minutes are refused and name no supplier; their wins are not counted: check that they carry svc_opd or a valid token'
-  return [{ level: 'warn', text }]
+  return [{ rule: 'notices_refused', level: 'warn', text }]
 }
 
 /**

@@ -53,6 +53,7 @@ function* resourceProblems(deps: NodeProblemDeps): Generator<NodeProblem> {
   const commit = deps.commitSeconds()
   if (commit > slowCommit)
     yield {
+      rule: 'slow_database',
       level: 'warn',
       text: `the database is slow: a commit of wins takes ${commit.toFixed(1)} s`,
     }
@@ -60,14 +61,20 @@ function* resourceProblems(deps: NodeProblemDeps): Generator<NodeProblem> {
   const free = disk === null ? 1 : disk.free / disk.size
   if (free < fullDisk)
     yield {
+      rule: 'disk',
       level: 'bad',
       text: `the disk of stateDir is full: ${percent(free)} is free, models are not saved`,
     }
   else if (free < littleDisk)
-    yield { level: 'warn', text: `the disk of stateDir fills: ${percent(free)} is free` }
+    yield {
+      rule: 'disk',
+      level: 'warn',
+      text: `the disk of stateDir fills: ${percent(free)} is free`,
+    }
   const refit = deps.refitSeconds()
   if (refit > longRefit)
     yield {
+      rule: 'refit',
       level: 'warn',
       text: `a refit of the model has not ended for ${Math.round(refit / 60)} min`,
     }
@@ -76,6 +83,7 @@ function* resourceProblems(deps: NodeProblemDeps): Generator<NodeProblem> {
     const ago = performance.now() - workers.endedAt
     if (ago < recentEnd)
       yield {
+        rule: 'workers',
         level: 'warn',
         text: `a worker process ended or hung ${Math.round(ago / 60_000)} min ago and was replaced; ${workers.ended} since the start`,
       }
@@ -88,26 +96,44 @@ export function createNodeProblems(deps: NodeProblemDeps): () => NodeProblem[] {
     const lost = deps.lost()
     const { successful, restart } = reload()
     const problems: NodeProblem[] = []
-    const add = (level: NodeProblem['level'], text: string) => problems.push({ level, text })
+    const add = (level: NodeProblem['level'], rule: string, text: string) =>
+      problems.push({ rule, level, text })
     if (lost.length > 0)
-      add('bad', `the database does not respond (${lost.join(', ')}): win notices get 503`)
+      add(
+        'bad',
+        'database',
+        `the database does not respond (${lost.join(', ')}): win notices get 503`,
+      )
     if (!successful)
-      add('bad', 'the configuration file has faults, which the log names; the one before is in use')
+      add(
+        'bad',
+        'configuration',
+        'the configuration file has faults, which the log names; the one before is in use',
+      )
     if (redis?.connected === false)
-      add('bad', 'Redis does not respond: the node learns and counts allotments alone')
+      add('bad', 'redis', 'Redis does not respond: the node learns and counts allotments alone')
     if (restart.length > 0)
-      add('warn', `a change of the configuration waits for a restart: ${restart.join(', ')}`)
-    if (ratesStale()) add('warn', 'the exchange rates are old')
+      add(
+        'warn',
+        'restart',
+        `a change of the configuration waits for a restart: ${restart.join(', ')}`,
+      )
+    if (ratesStale()) add('warn', 'rates', 'the exchange rates are old')
     for (const difference of deps.differences())
-      add(difference.part === 'context_keys' ? 'bad' : 'warn', differenceText(difference))
+      add(
+        difference.part === 'context_keys' ? 'bad' : 'warn',
+        difference.part,
+        differenceText(difference),
+      )
     const ahead = clockAhead()
     if (Math.abs(ahead) > maxClockOffset)
       add(
         'warn',
+        'clock',
         `the clock of the node is ${(Math.abs(ahead) / 1000).toFixed(1)} s ${ahead < 0 ? 'ahead of' : 'behind'} that of the database`,
       )
     problems.push(...resourceProblems(deps))
-    if (draining()) add('warn', 'the node is ending')
+    if (draining()) add('warn', 'ending', 'the node is ending')
     return problems
   }
 }

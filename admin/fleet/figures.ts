@@ -68,6 +68,8 @@ export interface SupplierFigures {
 }
 
 export interface NodeProblem {
+  /** The same name for as long as the same is wrong; `text` may change. */
+  rule: string
   level: 'bad' | 'warn'
   /** A sentence without its first capital and its full stop. */
   text: string

@@ -3,6 +3,7 @@
  * much more it would earn without what stops them. Money is in units of the base currency.
  */
 import * as z from 'zod'
+import { createSlices } from '../../opd/base/slices.ts'
 import { type Mode, modes } from '../../opd/shared/arms.ts'
 import { type Interval, keptWins, uplift } from '../../opd/shared/confidence.ts'
 import { jsonAnswer, queryOf, type Route } from '../http/call.ts'
@@ -176,17 +177,18 @@ async function funnelOf(deps: FunnelDeps, sees: (account: string | null) => bool
   const nodes = await deps.nodes()
   await Promise.all([deps.kept.read(), deps.today.read()])
   const window = Math.max(...nodes.map((node) => node.window))
-  const measured = deps
-    .suppliers()
-    .filter(({ account }) => sees(account))
-    .map(({ id, name }): Measured => {
-      const figures = summedFigures(nodes, id)
-      const opd = deps.opd(id)
-      const isActive = opd?.state === 'on' || opd?.state === 'shadow'
-      const noticed = isNoticed(figures, (mode) => deps.kept.armsOf(id, mode))
-      const faults = figures === undefined || !isActive ? [] : funnelFaults(figures, noticed)
-      return { id, name, opd, figures, faults }
-    })
+  const slices = createSlices()
+  const measured: Measured[] = []
+  for (const { id, name, account } of deps.suppliers()) {
+    if (!sees(account)) continue
+    const figures = summedFigures(nodes, id)
+    const opd = deps.opd(id)
+    const isActive = opd?.state === 'on' || opd?.state === 'shadow'
+    const noticed = isNoticed(figures, (mode) => deps.kept.armsOf(id, mode))
+    const faults = figures === undefined || !isActive ? [] : funnelFaults(figures, noticed)
+    measured.push({ id, name, opd, figures, faults })
+    await slices.next()
+  }
   const perBid = perBidOf(measured, deps.kept)
   const proven = new Map(
     measured
@@ -194,12 +196,15 @@ async function funnelOf(deps: FunnelDeps, sees: (account: string | null) => bool
       .map(({ id }) => [id, earnedOf((mode) => deps.today.armsOf(id, mode))] as const),
   )
   const total = sumOf([...proven.values()].filter((each) => each !== null))
-  const suppliers = measured
-    .map((each) => {
-      const earned = proven.get(each.id) ?? null
-      return supplierOf(each, window, perBid(each.id), earned && asInterval(earned))
-    })
-    .sort((one, other) => stakeOf(other) - stakeOf(one) || other.faults.length - one.faults.length)
+  const suppliers: FunnelSupplier[] = []
+  for (const each of measured) {
+    const earned = proven.get(each.id) ?? null
+    suppliers.push(supplierOf(each, window, perBid(each.id), earned && asInterval(earned)))
+    await slices.next()
+  }
+  suppliers.sort(
+    (one, other) => stakeOf(other) - stakeOf(one) || other.faults.length - one.faults.length,
+  )
   const stopped = suppliers.flatMap(({ faults }) => faults)
   const at = deps.now()
   const bids = measured.reduce(

@@ -35,6 +35,7 @@ const enoughBids = 200
 const badNotices = 0.1
 
 interface Rule {
+  name: string
   step: FunnelStep
   applies: (funnel: FunnelFigures, awaited: number, noticed: boolean | null) => boolean
   lost: (funnel: FunnelFigures) => number
@@ -56,6 +57,7 @@ const macroShare = ({ decided, noMacro }: FunnelFigures) => decided / (decided +
 /** A new row adds a rule. */
 const rules: readonly Rule[] = [
   {
+    name: 'no_macro',
     step: 'macro',
     applies: (funnel) => funnel.decided + funnel.noMacro >= fewest && macroShare(funnel) < 0.5,
     lost: (funnel) => 1 - macroShare(funnel),
@@ -67,6 +69,7 @@ const rules: readonly Rule[] = [
     mail: 'Please add the text svc_opd=${SVC_OPD_CONTEXT} to the query of the win notice URL of every bid that you send us: in nurl, burl, or in a tracking URL of adm. We replace the macro before the bid goes on. Bids without it are passed on, but we cannot price them.',
   },
   {
+    name: 'no_notices',
     step: 'notices',
     applies: (_funnel, awaited, noticed) => awaited >= enoughBids && noticed === false,
     lost: () => 1,
@@ -75,6 +78,7 @@ const rules: readonly Rule[] = [
     mail: 'We receive no win notices for your bids. Please call our URL GET /opd/imp once for each win, with the parameters bid_id (the id of the bid), price (the cleared price as CPM, ${AUCTION_PRICE} expanded) and svc_opd (as it is in the bid that you received from us).',
   },
   {
+    name: 'notices_refused',
     step: 'attributed',
     applies: (funnel) => noticeShare(funnel, 'rejected') > badNotices,
     lost: (funnel) => noticeShare(funnel, 'rejected'),
@@ -83,6 +87,7 @@ const rules: readonly Rule[] = [
     mail: 'We refuse a part of your win notices. Please send in each of them the parameter svc_opd, exactly as it is in the bid that you received from us, and price as a plain decimal number (CPM). A notice without svc_opd needs an access token.',
   },
   {
+    name: 'notices_unattributed',
     step: 'attributed',
     applies: (funnel) => noticeShare(funnel, 'unattributed') > badNotices,
     lost: (funnel) => noticeShare(funnel, 'unattributed'),
@@ -92,6 +97,7 @@ const rules: readonly Rule[] = [
     mail: 'A part of your win notices names bids that we do not know. Please send bid_id exactly as it was in the bid response, and svc_opd as it is in the bid that you received from us.',
   },
   {
+    name: 'price_too_low',
     step: 'plausible',
     applies: ({ cleared, clearedLow }) => cleared >= fewest && clearedLow > cleared / 2,
     lost: ({ cleared, clearedLow }) => clearedLow / cleared,
@@ -109,8 +115,8 @@ export const funnelFaults = (
 ): FunnelFault[] =>
   rules
     .filter(({ applies }) => applies(funnel, awaited, noticed))
-    .map(({ step, text, fix, mail, lost }) => ({
-      ...{ step, fix, mail },
+    .map(({ name, step, text, fix, mail, lost }) => ({
+      ...{ rule: name, step, fix, mail },
       text: text(funnel, awaited),
       lost: lost(funnel),
     }))
@@ -141,8 +147,11 @@ export function funnelCounts({ requests, funnel }: SupplierFigures): StepCount[]
     const before = step === 'plausible' ? cleared : counts[funnelSteps[at - 1] ?? 'requests']
     return {
       ...{ step, count: counts[step] },
-      // bids are not a part of the answers
-      share: before === 0 || step === 'bids' ? null : Math.min(1, counts[step] / before),
+      // requests have no step before, and bids are not a part of the answers
+      share:
+        before === 0 || step === 'requests' || step === 'bids'
+          ? null
+          : Math.min(1, counts[step] / before),
     }
   })
 }

@@ -11,7 +11,7 @@ export type Level = (typeof levels)[number]
 interface Health {
   level: Level
   /** The worst first. */
-  reasons: Reason[]
+  reasons: (Reason & { level: Level })[]
 }
 
 /** What the state depends on besides the figures. */
@@ -65,7 +65,7 @@ export function keptLevel(kept: Interval | null, floor: number | null): Level {
 }
 
 const guardWords: Readonly<Record<string, string>> = {
-  silence: 'win notices have stopped',
+  silence: 'no win notices come',
   drop: 'fewer wins than at this hour on earlier days',
   kept: 'too few wins are kept',
   cleared: 'wins cleared above the price that was bid, or far below it',
@@ -78,7 +78,8 @@ export function healthOf(
 ): Health {
   const bad: Reason[] = []
   const warn: Reason[] = []
-  const add = (to: Reason[], text: string, fix: string | null = null) => to.push({ text, fix })
+  const add = (to: Reason[], rule: string, text: string, fix: string | null = null) =>
+    to.push({ rule, text, fix })
   const at = (name: string) => figures?.requests[name] ?? 0
   const { total, sent, failed: failures } = requestCounts(figures?.requests ?? {})
   const failed = failures / (sent || 1)
@@ -88,43 +89,55 @@ export function healthOf(
   const down = endpoints.filter(({ state }) => state !== 'up')
   const cause = down.find(({ reason }) => reason !== undefined)?.reason
   const why = cause === undefined ? '' : `: ${cause}`
-  if (noneAnswered) add(bad, `no request was answered in the last minutes${why}`)
-  else if (failed >= badShare) add(bad, share)
-  else if (failed >= warnShare) add(warn, share)
+  if (noneAnswered) add(bad, 'no_answer', `no request was answered in the last minutes${why}`)
+  else if (failed >= badShare) add(bad, 'failed', share)
+  else if (failed >= warnShare) add(warn, 'failed', share)
   if (down.length > 0 && !noneAnswered)
     add(
       warn,
+      'endpoints',
       down.length === endpoints.length
         ? `every endpoint fails${why}`
         : `${down.length} of ${endpoints.length} endpoints fail${why}`,
     )
+  // what costs money comes before what slows
+  if (figures !== undefined && (opd === 'on' || opd === 'shadow'))
+    for (const { rule, text, fix } of funnelFaults(figures, noticed)) add(warn, rule, text, fix)
   if (total > 0 && at('overload') / total >= warnShare)
-    add(warn, `${percent(at('overload') / total)} of requests were refused for overload`)
+    add(
+      warn,
+      'overload',
+      `${percent(at('overload') / total)} of requests were refused for overload`,
+    )
   if (total > 0 && at('qps') / total >= warnShare)
-    add(warn, `${percent(at('qps') / total)} of requests were over the allotment`)
+    add(warn, 'qps', `${percent(at('qps') / total)} of requests were over the allotment`)
   if (at('inactive') > 0 && inactive.length > 0)
-    add(warn, `the data center ${inactive.join(', ')} is inactive`)
-  if (opd === 'invalid') add(bad, 'the opd block is not valid: OPD is off')
-  for (const [what, level] of [
-    ['kept wins are', kept],
-    ['kept spend is', keptSpend],
+    add(warn, 'inactive', `the data center ${inactive.join(', ')} is inactive`)
+  if (opd === 'invalid') add(bad, 'opd_invalid', 'the opd block is not valid: OPD is off')
+  for (const [rule, what, level] of [
+    ['kept_wins', 'kept wins are', kept],
+    ['kept_spend', 'kept spend is', keptSpend],
   ] as const)
-    if (level === 'bad') add(bad, `${what} below the floor`)
-    else if (level === 'warn') add(warn, `${what} probably below the floor`)
+    if (level === 'bad') add(bad, rule, `${what} below the floor`)
+    else if (level === 'warn') add(warn, rule, `${what} probably below the floor`)
   const guards = new Set(
     Object.values(figures?.modes ?? {}).flatMap((mode) => Object.keys(mode.guards)),
   )
-  for (const guard of guards)
-    if (opd !== 'off' && guardWords[guard] !== undefined) add(warn, `guard: ${guardWords[guard]}`)
-  if (figures !== undefined && (opd === 'on' || opd === 'shadow'))
-    for (const { text, fix } of funnelFaults(figures, noticed)) add(warn, text, fix)
-  if (held) add(warn, 'an operator holds the prices at factor 1')
+  for (const name of guards)
+    if (opd !== 'off' && guardWords[name] !== undefined)
+      add(warn, `guard_${name}`, `guard: ${guardWords[name]}`)
+  if (held) add(warn, 'held', 'an operator holds the prices at factor 1')
   const level = bad.length > 0 ? 'bad' : warn.length > 0 ? 'warn' : total > 0 ? 'ok' : 'none'
+  if (level === 'none')
+    return {
+      level,
+      reasons: [{ rule: 'no_requests', level, text: 'no requests in the last minutes', fix: null }],
+    }
   return {
     level,
-    reasons:
-      level === 'none'
-        ? [{ text: 'no requests in the last minutes', fix: null }]
-        : [...bad, ...warn],
+    reasons: [
+      ...bad.map((reason) => ({ ...reason, level: 'bad' as const })),
+      ...warn.map((reason) => ({ ...reason, level: 'warn' as const })),
+    ],
   }
 }

@@ -57,7 +57,10 @@ const modeSchema = z
   })
   .meta({ id: 'LiveMode' })
 
+const rule = z.string().describe('The same name for as long as the same is wrong')
 const reasonSchema = z.strictObject({
+  rule,
+  level,
   text: z.string(),
   fix: z.string().nullable().describe('What to do; null: the text says it'),
 })
@@ -128,7 +131,7 @@ const nodeSchema = z
     location: z.string(),
     version: z.string(),
     window: z.number().describe('Length of the last minutes in seconds; shorter after a start'),
-    problems: z.array(z.strictObject({ level: z.enum(['bad', 'warn']), text: z.string() })),
+    problems: z.array(z.strictObject({ rule, level: z.enum(['bad', 'warn']), text: z.string() })),
     started: z.iso.datetime(),
     age: z.number().describe('Seconds since its figures were published'),
   })

@@ -196,8 +196,14 @@ function idleProblem({ node, location, idle }: NodeFigures, all: readonly NodeFi
     other.idle < longIdle
   if (idle === null || idle < longIdle || !all.some(busy)) return []
   const text = `no bid request has come for ${Math.floor(idle / 60)} min, and other nodes have them: the load balancer does not use the node`
-  return [{ level: 'warn' as const, text }]
+  return [{ rule: 'no_traffic', level: 'warn' as const, text }]
 }
+
+/** What is wrong with a node, as it says itself and as the others see it. */
+export const nodeProblemsOf = (node: NodeFigures, all: readonly NodeFigures[]) => [
+  ...node.problems,
+  ...idleProblem(node, all),
+]
 
 /** One integration after the other. `all`: the sums of all nodes, and not those of one. */
 export function* integrationsOf(
@@ -275,7 +281,7 @@ export function headOf(
       location: each.location,
       version: each.version,
       window: each.window,
-      problems: [...each.problems, ...idleProblem(each, all)],
+      problems: nodeProblemsOf(each, all),
       started: new Date(each.started).toISOString(),
       age: Math.max(0, (at - each.at) / 1000),
     })),

@@ -1,6 +1,8 @@
 /** Counts and shares in the sentences of health and funnel. */
 
 export interface Reason {
+  /** The same name for as long as the same is wrong; `text` may change. */
+  rule: string
   /** A sentence without its first capital and its full stop. */
   text: string
   /** What to do, as a sentence; null: the text says it. */

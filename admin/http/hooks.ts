@@ -4,7 +4,7 @@
  */
 import type { IncomingMessage } from 'node:http'
 import type { onRequestAsyncHookHandler, onSendAsyncHookHandler } from 'fastify'
-import { occurrences } from '../../opd/base/header-list.ts'
+import { occurrences } from '../../opd/base/pipelining.ts'
 import { Problem } from './problem.ts'
 
 /** Encoded bodies are not supported (RFC 9110 15.5.16). */

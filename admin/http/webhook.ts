@@ -33,6 +33,10 @@ export async function callWebhook(
       'bidweir-signature': `t=${t},v1=${signature(secret, t, body)}`,
     },
     body,
+  }).catch((error: Error & { cause?: { code?: string } }) => {
+    // what fetch says of itself names no cause, and its cause names the address, which may be a secret
+    const why = error.name === 'TimeoutError' ? 'in 10 s' : `(${error.cause?.code ?? error.name})`
+    throw new Error(`the receiver did not answer ${why}`)
   })
   await response.body?.cancel()
   if (!response.ok) throw new Error(`the receiver answered ${response.status}`)

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { compare, type Decimal, decimal, difference, times } from '../../opd/base/decimal.ts'
 import { clearingDefaults, type Integration } from '../../opd/config.ts'
-import { truncateWithHash } from '../../opd/pricing/pseudonyms.ts'
+import { truncateWithHash } from '../../opd/pricing/record.ts'
 import { armRules } from '../../opd/shared/arms.ts'
 import type { DecisionRecord } from '../../opd/types.ts'
 import { type LedgerRow, storable } from '../store/tables.ts'

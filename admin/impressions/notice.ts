@@ -1,5 +1,9 @@
 /** Parses the parameters of a win notice and reports every invalid one (CONTRACT 6). */
+
+import { createHmac, timingSafeEqual } from 'node:crypto'
 import * as z from 'zod'
+import { decimal, decimalText, dividedBy, times } from '../../opd/base/decimal.ts'
+import { type ClearingConfig, clearingDefaults } from '../../opd/config.ts'
 import { parsedQuery } from '../http/call.ts'
 import type { ProblemFault } from '../http/problem.ts'
 import { storable } from '../store/tables.ts'
@@ -47,15 +51,15 @@ function decimalFault(value: string): string | null {
   if (!/^\d+(\.\d+)?$/.test(value)) return 'is not a plain decimal such as 1.25'
   return value.length > longestNumber ? `is longer than ${longestNumber} digits` : null
 }
-const decimal = (faultOf: typeof decimalFault) =>
+const decimalSchema = (faultOf: typeof decimalFault) =>
   z.string().superRefine((value, { addIssue }) => {
     const fault = faultOf(value)
     if (fault !== null) addIssue(fault)
   })
-const price = decimal((value) => (value === auditPrice ? null : decimalFault(value))).meta({
+const price = decimalSchema((value) => (value === auditPrice ? null : decimalFault(value))).meta({
   pattern: '^([0-9]+(\\.[0-9]+)?|AUDIT)$',
 })
-const plainPrice = decimal(decimalFault).meta({ pattern: '^[0-9]+(\\.[0-9]+)?$' })
+const plainPrice = decimalSchema(decimalFault).meta({ pattern: '^[0-9]+(\\.[0-9]+)?$' })
 const currency = z.string().regex(/^[A-Z]{3}$/, { error: 'is not a currency of ISO 4217' })
 const bidId = expanded.describe('The id of the bid, as in the bid response')
 const svcOpd = z.string().optional().describe('The context, the expansion of `${SVC_OPD_CONTEXT}`')
@@ -164,4 +168,68 @@ export function parseLoss(query: object, url: string): ParsedNotice {
   if ('faults' in result) return result
   const notice = { ...common(url, result.value), reason: result.value.loss }
   return { notice: { ...notice, price: '0', event: 'win', priceDsp: undefined } }
+}
+
+/**
+ * Cleared prices as platforms write them: a decimal, a decimal in base64, or encrypted as by Google Authorized Buyers
+ * (developers.google.com/authorized-buyers/rtb/response-guide/decrypt-price); converted to the currency of the bid.
+ */
+
+type ClearedPrice = { price: string } | { pointer: 'price' | 'cur'; detail: string }
+
+const ivBytes = 16
+const priceBytes = 8
+const signatureBytes = 4
+
+const hmac = (key: string, ...parts: Buffer[]) =>
+  parts
+    .reduce((hash, part) => hash.update(part), createHmac('sha1', Buffer.from(key, 'base64')))
+    .digest()
+
+/** The price is in millionths of the currency for one impression, a thousandth of the CPM. */
+function decrypted(text: string, keys: { encryption: string; integrity: string }): string | null {
+  const bytes = Buffer.from(text, 'base64')
+  if (bytes.length !== ivBytes + priceBytes + signatureBytes) return null
+  const iv = bytes.subarray(0, ivBytes)
+  const pad = hmac(keys.encryption, iv)
+  const price = Buffer.from(bytes.subarray(ivBytes, ivBytes + priceBytes))
+  for (let at = 0; at < priceBytes; at++) price[at]! ^= pad[at]!
+  const signature = hmac(keys.integrity, price, iv).subarray(0, signatureBytes)
+  if (!timingSafeEqual(signature, bytes.subarray(ivBytes + priceBytes))) return null
+  return decimalText({ digits: price.readBigUInt64BE(), scale: 3 })
+}
+
+const base64 = /^[A-Za-z0-9+/_-]+={0,2}$/
+
+function decoded(text: string, { encoding, keys }: ClearingConfig): string | null {
+  if (encoding === 'plain') return text
+  if (!base64.test(text)) return null
+  const plain =
+    encoding === 'google' ? decrypted(text, keys!) : Buffer.from(text, 'base64').toString('latin1')
+  return plain !== null && plainDecimal(plain) ? plain : null
+}
+
+const faults = {
+  plain: 'is not a plain decimal such as 1.25',
+  base64: 'is not a plain decimal in base64, as clearing.encoding says',
+  google: 'cannot be decrypted with clearing.keys',
+} as const
+
+/** `rateOf`: units of a currency for one unit of the base; null: not known. `bidCurrency` null: the bid is not known. */
+export function clearedPrice(
+  { price, currency }: { price: string; currency?: string | undefined },
+  clearing: ClearingConfig = clearingDefaults,
+  bidCurrency: string | null,
+  rateOf: (currency: string) => number | null,
+): ClearedPrice {
+  const text = decoded(price, clearing)
+  if (text === null || !plainDecimal(text))
+    return { pointer: 'price', detail: `price ${faults[clearing.encoding]}` }
+  const from = currency ?? clearing.currency ?? bidCurrency
+  if (bidCurrency === null || from === null || from === bidCurrency) return { price: text }
+  const [fromRate, toRate] = [rateOf(from), rateOf(bidCurrency)]
+  if (fromRate === null || toRate === null)
+    return { pointer: 'cur', detail: `there is no exchange rate from ${from} to ${bidCurrency}` }
+  const inBid = times(decimal(text)!, decimal(String(toRate))!)
+  return { price: decimalText(dividedBy(inBid, decimal(String(fromRate))!)) }
 }

@@ -10,7 +10,6 @@ import type { Outcome } from '../store/outcomes.ts'
 import type { DuplicateNotice } from '../store/rollup.ts'
 import type { LedgerRow } from '../store/tables.ts'
 import type { UnattributedWin, UnattributedWins } from '../store/unattributed.ts'
-import { clearedPrice } from './cleared-price.ts'
 import type { ImpressionCounters, Status } from './counters.ts'
 import {
   attributedRow,
@@ -34,7 +33,7 @@ import {
   visibleTo,
   wonBeforeExpiry,
 } from './lookup.ts'
-import { auditPrice, type Notice, plainDecimal } from './notice.ts'
+import { auditPrice, clearedPrice, type Notice, plainDecimal } from './notice.ts'
 import { memoOf, noticeOf } from './notice-memo.ts'
 import { decisionOf, featuresText, type NoticeOutcome, noticeOutcome } from './outcome.ts'
 

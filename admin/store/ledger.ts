@@ -13,9 +13,15 @@
 import type { Kysely } from 'kysely'
 import { createBatcher } from './batcher.ts'
 import { isMissingPartition, isRowError, StoreError, unavailable } from './errors.ts'
-import { createLedgerDays, dayOfRow } from './ledger-days.ts'
 import type { NewRow, SameWin } from './ledger-input.ts'
-import { type BidLookup, type Inserted, keyOf, ledgerSql } from './ledger-sql.ts'
+import {
+  type BidLookup,
+  createLedgerDays,
+  dayOfRow,
+  type Inserted,
+  keyOf,
+  ledgerSql,
+} from './ledger-sql.ts'
 import type { Outcome, Outcomes } from './outcomes.ts'
 import type { LedgerRow, Tables } from './tables.ts'
 

@@ -6,12 +6,13 @@
 import { sql } from 'kysely'
 import type { Log } from '../../opd/base/log.ts'
 import { shareRun } from '../../opd/base/one-at-a-time.ts'
+import { deleteAlerts } from './alerts.ts'
 import { deleteArmDays } from './arm-days.ts'
 import { day, hour, hourOf } from './hour.ts'
 import { addUpHour } from './hour-sums.ts'
 import type { Store } from './index.ts'
 import { createLease } from './lease.ts'
-import { createNextDays, dropDay, oldDays } from './ledger-days.ts'
+import { createNextDays, dropDay, oldDays } from './ledger-sql.ts'
 import { deleteLosses } from './losses.ts'
 import { deleteMinutes } from './minutes.ts'
 import { deleteOutcomes } from './outcomes.ts'
@@ -105,6 +106,7 @@ export class Retention {
     const gone = postgres ? 0 : await this.deleteRows(sealed)
     if (postgres) await this.dropDays(sealed)
     await deleteArmDays(db, now())
+    await deleteAlerts(db, now())
     while ((await this.mayContinue()) && (await deleteMinutes(db, now()))) await this.pause()
     while ((await this.mayContinue()) && (await deleteLosses(db, old))) await this.pause()
     // the event log was away for as long as rows are kept

@@ -162,7 +162,29 @@ export interface Tables {
   arm_days: ArmDayRow
   minutes: MinuteRow
   daily_reports: { day: string; sent: Flag; at: number }
+  alerts: AlertRow
+  /** One row. `failures` of the receiver in a row, `next`: when it is called again, `fault`: why it failed last. */
+  alert_rounds: { one: number; at: number; failures: number; next: number; fault: string | null }
   signing_keys: { kid: string; private_jwk: string; created_at: number }
+}
+
+/** What was wrong with a supplier, or with a node (`supplier` is '' then). */
+export interface AlertRow {
+  id: Generated<number>
+  rule: string
+  supplier: string
+  node: string
+  level: 'bad' | 'warn'
+  text: string
+  fix: string | null
+  began: number
+  /** When it had lasted long enough to be an alert; null: not yet. */
+  opened: number | null
+  /** Since when its condition has not been met; null: it is met. */
+  gone: number | null
+  ended: number | null
+  /** 1: the receiver has its begin, 2: and its end. */
+  sent: Generated<number>
 }
 
 /** The table of the ledger; on PostgreSQL it is partitioned by day. */

@@ -95,10 +95,13 @@ suppliers:
 
 const rounds = 3
 
-/** What runs in `settled` milliseconds without any event. */
+/** Seconds of the idle time: longer than the period of the timers that publish figures. */
+const idleSeconds = 12
+
+/** What runs without any event. */
 async function idleRun(take: () => Promise<Ran>): Promise<Ran> {
   const idle: Ran = new Map()
-  for (let n = 0; n < 2 * rounds; n++) {
+  for (let n = 0; n < idleSeconds; n++) {
     await take()
     await wait(1000)
     for (const [file, names] of await take())

@@ -2,11 +2,124 @@
 import type { OpdConfig } from '../config.ts'
 import { type Rates, rateOf } from '../shared/rates.ts'
 import type { BidFeatures, BidReason, EligibleBid } from '../shared/reasons.ts'
-import type { Bid } from './bid.ts'
-import { exclusionsOf } from './exclusions.ts'
-import type { DealFacts, ImpFacts, RequestFacts } from './facts.ts'
-import { featuresOf } from './features.ts'
-import { type BidFloor, floorOf } from './floors.ts'
+import { type Bid, featuresOf } from './bid.ts'
+import type { DealFacts, DurationFloors, Floor, ImpFacts, RequestFacts } from './facts.ts'
+
+/** The floor of one bid, in the bid's currency (CONTRACT 4.4). */
+
+interface BidFloor {
+  amount: number
+  /** The floor as it was sent, if it is in the bid's currency. */
+  text?: string
+}
+
+/** The floor in another currency; null: a rate is missing. */
+function converted(floor: Floor, to: string, rates: Rates | null, base: string): number | null {
+  if (floor.currency === to) return floor.amount
+  if (floor.currency === null) return null
+  const [source, target] = [rateOf(floor.currency, rates, base), rateOf(to, rates, base)]
+  return source === null || target === null ? null : (floor.amount / source) * target
+}
+
+/** The largest duration floor that applies to a creative of `dur` seconds; 0 without a duration. */
+function durationFloor({ perSecond, ranges }: DurationFloors, dur: number): number {
+  // 15 digits, so that 0.1 * 3 is 0.3 and not 0.30000000000000004.
+  let largest = Number((perSecond * dur).toPrecision(15))
+  for (const { from, to, amount } of ranges)
+    if (dur >= from && dur <= to && amount > largest) largest = amount
+  return largest
+}
+
+/** The duration floors for the type of the bid; without a type, those of video and audio. */
+function timedOf(mtype: number | undefined, { video, audio }: ImpFacts) {
+  if (mtype === 2) return [video]
+  if (mtype === 3) return [audio]
+  return [video, audio]
+}
+
+function durationFloors(
+  dur: number,
+  mtype: number | undefined,
+  imp: ImpFacts,
+  deal: DealFacts | null,
+) {
+  const floors: Floor[] = []
+  const add = (durations: DurationFloors | null, { currency }: Floor) => {
+    if (durations === null || (durations.perSecond === 0 && durations.ranges.length === 0)) return
+    floors.push({ amount: durationFloor(durations, dur), text: '', currency })
+  }
+  for (const timed of timedOf(mtype, imp)) add(timed, imp.floor)
+  if (deal !== null) add(deal, deal.floor)
+  return floors
+}
+
+/** null: a floor above 0 is in a currency that cannot be converted. */
+function floorOf(
+  currency: string,
+  dur: unknown,
+  mtype: number | undefined,
+  imp: ImpFacts,
+  deal: DealFacts | null,
+  { rates, base }: { rates: Rates | null; base: string },
+): BidFloor | null {
+  const floors = deal === null ? [imp.floor] : [imp.floor, deal.floor]
+  const seconds = typeof dur === 'string' ? Number(dur) : dur
+  if (typeof seconds === 'number' && seconds > 0)
+    floors.push(...durationFloors(seconds, mtype, imp, deal))
+  let largest: BidFloor = { amount: 0 }
+  for (const floor of floors) {
+    if (floor.amount === 0) continue
+    const amount = converted(floor, currency, rates, base)
+    if (amount === null) return null
+    if (amount <= largest.amount) continue
+    largest =
+      floor.currency === currency && floor.text !== '' ? { amount, text: floor.text } : { amount }
+  }
+  if (largest.amount > Number.MAX_VALUE) return { amount: Number.MAX_VALUE }
+  return largest
+}
+
+/** Bids that the operator excluded from OPD: `exclude` and `deals: false` (CONTRACT 2). */
+
+type Excludes = (bid: Bid, request: RequestFacts, isDeal: boolean) => boolean
+
+const lower = (names: readonly string[]) => new Set(names.map((name) => name.toLowerCase()))
+
+/** Domains are compared case-insensitively. */
+function exclusions({ exclude, deals: permitsDeals }: OpdConfig): Excludes {
+  if (permitsDeals && Object.values(exclude).every((list) => list.length === 0)) return () => false
+  const deals = new Set(exclude.deals)
+  const seats = new Set(exclude.seats)
+  const publishers = new Set(exclude.publishers)
+  const apps = new Set(exclude.apps)
+  const domains = lower(exclude.domains)
+  const adomains = lower(exclude.adomains)
+
+  const hasDomain = ({ domains: names, host }: RequestFacts) =>
+    names.some((name) => domains.has(name)) || (host !== undefined && domains.has(host))
+
+  return ({ dealid, seatName, adomain, moreDomains }, request, isDeal) =>
+    (!permitsDeals && isDeal) ||
+    (typeof dealid === 'string' && deals.has(dealid)) ||
+    (seatName !== null && seats.has(seatName)) ||
+    (request.publisher !== undefined && publishers.has(request.publisher)) ||
+    (domains.size > 0 && hasDomain(request)) ||
+    request.apps.some((name) => apps.has(name)) ||
+    (adomain?.some((name) => adomains.has(name.toLowerCase())) ?? false) ||
+    (moreDomains && adomains.size > 0)
+}
+
+const made = new WeakMap<OpdConfig, Excludes>()
+
+/** Made once for each configuration, not for each bid. */
+function exclusionsOf(opd: OpdConfig): Excludes {
+  let excludes = made.get(opd)
+  if (excludes === undefined) {
+    excludes = exclusions(opd)
+    made.set(opd, excludes)
+  }
+  return excludes
+}
 
 /** The rules of one response or standalone call. */
 export interface Rules {

@@ -8,7 +8,7 @@ import {
   type Scanner,
 } from '../json/scanner.ts'
 import { type Bid, BidTerms, bidMembers } from './bid.ts'
-import { currencyOf } from './readers.ts'
+import { currencyOf } from './facts.ts'
 
 /** A range of bytes; `end` is exclusive. */
 export interface Span {

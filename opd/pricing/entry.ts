@@ -5,7 +5,7 @@ import type { DecisionEntry } from '../ports.ts'
 import type { EligibleBid } from '../shared/reasons.ts'
 import { shortId } from '../shared/short-id.ts'
 import type { DecisionRecord } from '../types.ts'
-import { hashName } from './pseudonyms.ts'
+import { hashName } from './record.ts'
 
 /** `inBa` and `out` are CPM in the currency of the bid, of which there are `rate` for one unit of the base currency. */
 export function entryOf(

@@ -9,10 +9,50 @@
  * price_dsp or seat is absent.
  */
 
+import { hash } from 'node:crypto'
 import { plain } from '../base/decimal.ts'
 import { type Arm, armAt, arms, guards, type Mode, viaAt, vias } from '../shared/arms.ts'
 import type { DecisionRecord } from '../types.ts'
-import { maxDomainBytes, maxPublisherBytes, maxSeatBytes } from './pseudonyms.ts'
+
+/**
+ * Writes short text as UTF-8 and returns its end. ASCII is written byte by byte: a call of `Buffer.write` takes as long as
+ * 40 bytes. `into` needs three bytes for each character.
+ */
+export function writeUtf8(into: Buffer, at: number, text: string): number {
+  const { length } = text
+  for (let index = 0; index < length; index++) {
+    const code = text.charCodeAt(index)
+    if (code > 127) return at + index + into.write(text.slice(index), at + index, 'utf8')
+    into[at + index] = code
+  }
+  return at + length
+}
+
+/** Writes the first `length` characters of latin1 text. */
+export function writeLatin1(into: Buffer, at: number, text: string, length = text.length): void {
+  for (let index = 0; index < length; index++) into[at + index] = text.charCodeAt(index)
+}
+
+/** Publishers, domains and seats in records and logs: truncated with a hash beyond 64, 96 and 64 bytes (CONTRACT 5). */
+
+export const maxPublisherBytes = 64
+export const maxDomainBytes = 96
+export const maxSeatBytes = 64
+
+/** A text of at most `most` bytes: the text itself, or its beginning, `~`, and 16 hex digits of its SHA-256. */
+export function truncateWithHash(text: string | undefined, most: number): string {
+  if (text === undefined) return ''
+  // A UTF-16 unit takes at most three bytes.
+  if (text.length * 3 <= most || Buffer.byteLength(text) <= most) return text
+  const digest = hash('sha256', text, 'hex').slice(0, 16)
+  const kept = Buffer.from(text.slice(0, most)).subarray(0, most - 17)
+  return `${kept.toString('utf8').replace(/\uFFFD+$/, '')}~${digest}`
+}
+
+/** The pseudonym of a name in the decision log: 16 hex digits of its SHA-256. */
+export function hashName(text: string): string {
+  return hash('sha256', text, 'hex').slice(0, 16)
+}
 
 /** Upper bound of the length of a record without its features: 428 bytes. */
 export const maxRecordBytes = 512

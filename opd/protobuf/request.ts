@@ -8,10 +8,10 @@ import {
   DurationFloors,
   type Floor,
   ImpFacts,
+  maxRanges,
   type RequestFacts,
   type Size,
 } from '../openrtb/facts.ts'
-import { maxRanges } from '../openrtb/readers.ts'
 import { FieldTable, field, MessageReader, objectSteps } from './wire.ts'
 
 /** A double as JSON would spell it: the shortest text that reads as the same double. Empty: not a finite number. */

@@ -1,8 +1,7 @@
 /** Reads a standalone call: its bids, the facts of its request, and what its validation needs. */
 import { KeyTable, type Leaf, type Read, type Scanner } from '../json/scanner.ts'
 import { type Bid, BidTerms, bidMembers } from '../openrtb/bid.ts'
-import { RequestFacts } from '../openrtb/facts.ts'
-import { currencyOf } from '../openrtb/readers.ts'
+import { currencyOf, RequestFacts } from '../openrtb/facts.ts'
 import { repeatedMember, requestMembers } from '../openrtb/request.ts'
 
 /** A value of a type that is not allowed. */

@@ -1,7 +1,7 @@
 /**
  * The bid log of a node on disk, from its orderly end to its next start:
  *
- *   magic  (length  CRC-32  entries)…      a part has at most 1 MiB of entries (bid-entry.ts)
+ *   magic  (length  CRC-32  entries)…      a part has at most 1 MiB of entries (bid-log.ts)
  *   8       4       4
  */
 import { open, rename, rm } from 'node:fs/promises'

@@ -11,7 +11,7 @@ import { ErrorReply } from '@redis/client'
 import type { SharedBidLog } from '../ports.ts'
 import { maxRecordBytes, readRecord, writeRecord } from '../pricing/record.ts'
 import type { DecisionRecord } from '../types.ts'
-import { keyOf } from './bid-entry.ts'
+import { keyOf } from './bid-log.ts'
 
 /** Decisions that a node holds, in batches, newest first. */
 export type HeldDecisions = (since: number, size: number) => Iterable<readonly DecisionRecord[]>

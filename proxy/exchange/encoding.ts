@@ -1,9 +1,67 @@
-/** Content encodings of requests and responses. Decoding is bounded; a body that cannot be decoded is forwarded (CONTRACT 4). */
+/**
+ * How the body of a bid request or a bid response is written: its Content-Type (CONTRACT 4.7) and its Content-Encoding. Decoding
+ * is bounded; a body that cannot be decoded is forwarded (CONTRACT 4).
+ */
+
 import { promisify } from 'node:util'
 import * as zlib from 'node:zlib'
-import type { BidHead } from '../types.ts'
+import type { OpenRtbFormat } from '../../opd/types.ts'
+import type { BidHead, ContentType } from '../types.ts'
 import { header } from '../wire/headers.ts'
 import type { KeptGzip } from './kept-gzip.ts'
+
+const jsonType = /^((application|text)\/json|[^\s/]+\/[^\s/]+\+json)?$/i
+const protobufType = /^application\/(x-protobuf|protobuf|vnd\.google\.protobuf)$/i
+const octetsType = /^application\/octet-stream$/i
+const charsetParameter = /;\s*charset\s*=\s*["']?([^"';\s]*)/i
+/** None, or any spelling of UTF-8. */
+const utf8Name = /^(utf[-_]?8)?$/i
+
+/** Recent content types; a supplier uses one or two. Bounded. */
+const knownTypes = new Map<string, ContentType>()
+
+function readType(value: string): ContentType {
+  const [name = ''] = value.split(';', 1)
+  const type = name.trim()
+  if (protobufType.test(type)) return 'protobuf'
+  if (octetsType.test(type)) return 'octets'
+  if (!jsonType.test(type)) return 'content_type'
+  return utf8Name.test(charsetParameter.exec(value)?.[1] ?? '') ? 'json' : 'charset'
+}
+
+function contentTypeOf(fields: readonly string[]): ContentType {
+  const value = header(fields, 'content-type')
+  if (value === undefined) return 'unnamed'
+  let type = knownTypes.get(value)
+  if (type === undefined) {
+    type = readType(value)
+    if (knownTypes.size < 256 && value.length < 128) knownTypes.set(value, type)
+  }
+  return type
+}
+
+/**
+ * The format of a response, or why it is not read.
+ *
+ * @param openrtb - the format that is configured for the supplier
+ */
+export function responseFormat(
+  fields: readonly string[],
+  openrtb: OpenRtbFormat,
+): OpenRtbFormat | 'content_type' | 'charset' {
+  const type = contentTypeOf(fields)
+  if (type === 'unnamed') return openrtb
+  if (type === 'octets') return openrtb === 'protobuf' ? openrtb : 'content_type'
+  return type
+}
+
+/** The format of a bid request, which is JSON unless its Content-Type or its supplier says otherwise. */
+export function requestFormat(head: BidHead, openrtb: OpenRtbFormat): OpenRtbFormat {
+  head.contentType ??= contentTypeOf(head.fields)
+  const type = head.contentType
+  if (type === 'unnamed' || type === 'octets') return openrtb
+  return type === 'protobuf' ? type : 'json'
+}
 
 export type Encoding = 'identity' | 'gzip' | 'deflate' | 'deflate-raw' | 'br'
 

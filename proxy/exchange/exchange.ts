@@ -2,7 +2,7 @@
  * The life of one bid request in six phases (docs/concepts.md), and what each of them calls:
  *
  *   admit      supplier.ts: data center, overload, allotment
- *   send       request-body.ts, deadline.ts (`tmax`), the supplier's gate, upstream-attempt.ts
+ *   send       body-buffer.ts, deadline.ts (`tmax`), the supplier's gate, upstream-attempt.ts
  *   receive    body-buffer.ts, if the response is to be priced or is short; otherwise it is streamed to the caller
  *   price      response-processing.ts: decode, rewrite with the engine, encode again
  *   reply      reply.ts: the supplier's response, or a no-bid with its reason
@@ -19,20 +19,19 @@ import type { RefusedRequests } from '../refused-requests.ts'
 import type { Supplier } from '../supplier.ts'
 import type { BidSpan, BidTracer } from '../tracer.ts'
 import type { Body, Forwarded, Inbound, ResponseHead, ResponseSink, SendFailure } from '../types.ts'
+import type { AttemptContext } from '../upstream/endpoints.ts'
 import { framing } from '../wire/headers.ts'
 import { bidPricesOf } from './bid-prices.ts'
-import { BodyBuffer } from './body-buffer.ts'
+import { BodyBuffer, RequestBody } from './body-buffer.ts'
 import { Deadline } from './deadline.ts'
 import { responseShare } from './long-responses.ts'
-import { priceSoon } from './pricing-batch.ts'
 import { type NoBid, type ResponseBody, replyNoBid, replyWhole, towards } from './reply.ts'
-import { RequestBody } from './request-body.ts'
 import type { RequestDecoder } from './request-decoder.ts'
-import type { AttemptContext } from './request-head.ts'
 import {
   needsProcessing,
   type ProcessingContext,
   type ProcessingResult,
+  priceSoon,
   processResponse,
 } from './response-processing.ts'
 import { UpstreamAttempt } from './upstream-attempt.ts'

@@ -2,15 +2,15 @@
  * A copy of a share of the requests to a second endpoint (`mirror`), whose responses are read, compared with those of the
  * supplier, and thrown away. It has no effect on the caller's response: no wait, no place in a limit, no memory of its budget.
  */
+
 import { promisify } from 'node:util'
 import * as zlib from 'node:zlib'
 import type { MirrorConfig } from '../config.ts'
 import type { MirrorMetrics, MirrorOutcome } from '../metrics.ts'
 import type { Body, Inbound, ResponseHead, ResponseSink, UpstreamRequest } from '../types.ts'
-import type { Endpoint } from '../upstream/endpoints.ts'
+import { type AttemptContext, type Endpoint, requestHead } from '../upstream/endpoints.ts'
 import type { HeaderRules } from '../wire/header-rules.ts'
 import { header } from '../wire/headers.ts'
-import { type AttemptContext, requestHead } from './request-head.ts'
 
 /** Requests at the mirror at once. Further ones are not copied. */
 const maxInFlight = 64

@@ -4,11 +4,27 @@
  */
 import { promisify } from 'node:util'
 import { constants, gunzip, gunzipSync, type ZlibOptions } from 'node:zlib'
-import { tmaxSearchBytes } from '../../opd/openrtb/tmax.ts'
+import { tmaxSearchBytes } from '../../opd/openrtb/request.ts'
 import type { Budget } from '../admission/overload.ts'
-import { withReservation } from './body-buffer.ts'
 import { isTooLarge } from './encoding.ts'
 import { claimedLength, type KeptGzip } from './kept-gzip.ts'
+
+/**
+ * Runs `work` with `bytes` of the budget reserved until it ends, even if its result is not used. Null: the reservation
+ * would exceed `limit`, and `work` does not run.
+ */
+function withReservation<T>(
+  budget: Budget,
+  bytes: number,
+  limit: number,
+  work: () => Promise<T>,
+): Promise<T> | null {
+  if (budget.bytes + bytes > limit) return null
+  budget.bytes += bytes
+  return work().finally(() => {
+    budget.bytes -= bytes
+  })
+}
 
 const decode = promisify<Uint8Array, ZlibOptions, Buffer>(gunzip)
 

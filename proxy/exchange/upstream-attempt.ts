@@ -3,8 +3,12 @@
 import type { Supplier } from '../supplier.ts'
 import type { Body, Forwarded, ResponseSink, UpstreamRequest } from '../types.ts'
 import type { Failure } from '../upstream/endpoint-log.ts'
-import type { Endpoint, Endpoints } from '../upstream/endpoints.ts'
-import { type AttemptContext, requestHead } from './request-head.ts'
+import {
+  type AttemptContext,
+  type Endpoint,
+  type Endpoints,
+  requestHead,
+} from '../upstream/endpoints.ts'
 
 export class UpstreamAttempt {
   /** `performance.now()` at which the request was sent, and milliseconds until its result; 0: not sent. */

@@ -1,12 +1,11 @@
 /** The general lane's side of the caller: `node:http`, and the checks of a request's head that it leaves out. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { plainAddress } from '../../opd/base/client-address.ts'
-import { occurrences } from '../../opd/base/header-list.ts'
+import { occurrences } from '../../opd/base/pipelining.ts'
 import { identityOfCaller } from '../admission/caller-certificate.ts'
 import type { ProblemCode } from '../problem.ts'
 import type { Body, Inbound, Reply } from '../types.ts'
-import { isHost } from '../wire/fields.ts'
-import { unsupportedCoding } from '../wire/headers.ts'
+import { isHost, unsupportedCoding } from '../wire/headers.ts'
 import type { OutgoingResponse } from '../wire/outgoing-heads.ts'
 import { isTls } from '../wire/socket-reads.ts'
 

@@ -3,11 +3,11 @@
  * errors, callers that leave before the response, hosts that do not respond, one side that never closes, and responses
  * that are not an upgrade are handled here.
  */
+
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import type { Socket } from 'node:net'
 import httpProxy from 'http-proxy'
-import { headText } from '../wire/fields.ts'
-import { framing, lower, plainPhrase, towardsCaller } from '../wire/headers.ts'
+import { framing, headText, lower, plainPhrase, towardsCaller } from '../wire/headers.ts'
 
 /** `path`: that of the request after `/pass/<ssp>`, with its query. */
 export interface PassTarget {

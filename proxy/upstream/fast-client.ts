@@ -6,7 +6,7 @@ import type { Socket } from 'node:net'
 import type { Body, ResponseSink, SendFailure } from '../types.ts'
 import { type BodySink, ChunkedReader } from '../wire/chunked.ts'
 import type { HeadTemplates } from '../wire/head-templates.ts'
-import type { OutgoingRequest } from '../wire/outgoing-heads.ts'
+import { type OutgoingRequest, writeMessage } from '../wire/outgoing-heads.ts'
 import {
   blankLine,
   maxHead,
@@ -16,7 +16,6 @@ import {
   type UpstreamResponseHead,
 } from '../wire/response-head.ts'
 import { connectTo, type Target } from '../wire/socket-reads.ts'
-import { writeMessage } from '../wire/write-message.ts'
 import {
   type Connection,
   type PoolEvents,
@@ -24,7 +23,40 @@ import {
   reuseTime,
   silentConnectMs,
 } from './connection.ts'
-import { writeSoon } from './request-batch.ts'
+
+/**
+ * Requests to suppliers that arrive in one turn of the event loop are written together, once the sockets are read. Reading and
+ * writing then find their code and data in the caches of the processor: a bid takes .91 to .96 of the CPU time.
+ */
+
+interface Waiting {
+  writeRequest(): void
+}
+
+const maxRequests = 16
+
+const waiting: Waiting[] = []
+let isScheduled = false
+
+/** Writes the request of this connection before the event loop waits for other events. */
+function writeSoon(connection: Waiting): void {
+  waiting.push(connection)
+  if (waiting.length === maxRequests) return writeRequests()
+  if (isScheduled) return
+  isScheduled = true
+  setImmediate(writeScheduled)
+}
+
+function writeScheduled(): void {
+  isScheduled = false
+  writeRequests()
+}
+
+/** Writes them now: before other work of this turn that takes long. */
+export function writeRequests(): void {
+  for (let at = 0; at < waiting.length; at++) waiting[at]!.writeRequest()
+  waiting.length = 0
+}
 
 export class FastClient implements Connection, BodySink {
   connectedAt = performance.now()

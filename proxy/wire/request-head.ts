@@ -4,8 +4,7 @@
  */
 
 import type { BidHead } from '../types.ts'
-import { isHost, lengthOf, readFields } from './fields.ts'
-import { lower } from './headers.ts'
+import { isHost, lengthOf, lower, readFields } from './headers.ts'
 
 /** Instead of a length. */
 export const chunked = -1

@@ -1,8 +1,7 @@
 /** Reads the head of a supplier's response strictly: status, fields, and the end of its body (RFC 9112 6.3). */
 
 import type { ResponseHead } from '../types.ts'
-import { lengthOf, readFields } from './fields.ts'
-import { lower } from './headers.ts'
+import { lengthOf, lower, readFields } from './headers.ts'
 
 export interface UpstreamResponseHead extends ResponseHead {
   /** The value of Content-Length; null: there is none. */

@@ -17,7 +17,7 @@ import { pipeline } from 'node:stream/promises'
 import { createGunzip, createGzip } from 'node:zlib'
 import pg from 'pg'
 import { openStore } from '../../admin/store/index.ts'
-import { createLedgerDays } from '../../admin/store/ledger-days.ts'
+import { createLedgerDays } from '../../admin/store/ledger-sql.ts'
 import type { Log } from '../../opd/base/log.ts'
 import { InUseError } from '../state-lock.ts'
 

@@ -28,7 +28,7 @@ function hide(value: unknown, path: readonly string[]): unknown {
   const below = (group: string) => path.includes(group) && name !== 'id'
   const isSecret =
     // of many receivers the path is a credential
-    (parent === 'dailyReport' && name === 'url') ||
+    ((parent === 'dailyReport' || parent === 'alerts') && name === 'url') ||
     below('keys') ||
     below('secretFrom') ||
     (parent === 'headers' && (below('callers') || below('tracing')))

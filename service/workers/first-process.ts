@@ -10,7 +10,7 @@ import type {
 import type { DayAmount } from '../../opd/pricing/day-reductions.ts'
 import type { EngineStats } from '../../opd/pricing/stats.ts'
 import { modes } from '../../opd/shared/arms.ts'
-import { recordsOf } from '../../opd/state/bid-entry.ts'
+import { recordsOf } from '../../opd/state/bid-log.ts'
 import type { ModelBus } from '../../opd/state/model-bus.ts'
 import type { ModelControlSource } from '../../opd/state/model-control.ts'
 import type { ModelManager } from '../../opd/state/model-manager.ts'

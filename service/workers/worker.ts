@@ -8,7 +8,7 @@ import { createDecidedRows, type SeatRow } from '../../admin/store/decided-rows.
 import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
 import { createSlices, drained } from '../../opd/base/slices.ts'
 import type { DecisionLine, DecisionSink, SharedTokens } from '../../opd/ports.ts'
-import { createBidBatch } from '../../opd/state/bid-entry.ts'
+import { createBidBatch } from '../../opd/state/bid-log.ts'
 import type { ModelBus } from '../../opd/state/model-bus.ts'
 import type { ModelControlSource } from '../../opd/state/model-control.ts'
 import { ModelManager } from '../../opd/state/model-manager.ts'

@@ -43,6 +43,8 @@ interface ConsoleWorld {
   fail(): Promise<Response>
   /** Adds suppliers, lines of YAML, to the configuration of the running service. */
   addSuppliers(lines: string): void
+  /** Replaces a text of the configuration of the running service. */
+  configure(text: string, by: string): void
   /** An access token, if the user can log in with this password. */
   logIn(name: string, password: string): Promise<string | undefined>
 }
@@ -119,6 +121,10 @@ async function consoleWorld(t: Test): Promise<ConsoleWorld> {
     addSuppliers(lines) {
       const file = join(folder, 'bidweir.yaml')
       writeFileSync(file, readFileSync(file, 'utf8') + lines)
+    },
+    configure(text, by) {
+      const file = join(folder, 'bidweir.yaml')
+      writeFileSync(file, readFileSync(file, 'utf8').replace(text, by))
     },
     logIn: (name, secret) => token(bidweir, name, secret),
   }

@@ -1,5 +1,5 @@
 import type { Store } from '../../admin/store/index.ts'
-import { createLedgerDays, dayOfRow } from '../../admin/store/ledger-days.ts'
+import { createLedgerDays, dayOfRow } from '../../admin/store/ledger-sql.ts'
 import { type LedgerRow, ledgerTable } from '../../admin/store/tables.ts'
 
 /** A win as the ledger keeps it. */

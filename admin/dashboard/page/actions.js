@@ -14,6 +14,7 @@ import { html } from './html.js'
  * @property {boolean} [danger]
  * @property {{ label: string, type: 'password', minLength: number }} [input] A value that the dialog asks for.
  * @property {(input: string) => Promise<unknown>} act
+ * @property {string} [failed] Before the reason, if it was not done. Default: Not changed.
  * @property {string} done The message after the change.
  * @property {() => Promise<unknown>} [undo]
  */
@@ -50,12 +51,12 @@ async function attempt(act) {
 }
 
 /** @param {Action} action @param {string} input */
-async function run({ act, done, undo }, input) {
+async function run({ act, done, undo, failed = 'Not changed' }, input) {
   fault.value = ''
   const why = await attempt(() => act(input))
   if (why !== null) {
     isOutdated.value = why instanceof Conflict
-    fault.value = `Not changed: ${why.message}`
+    fault.value = `${failed}: ${why.message}`
     return
   }
   asked.value = null

@@ -1,8 +1,10 @@
 /** Parts that several screens use. */
 /** @import { Shown } from './html.js' */
 import { useEffect, useId, useRef, useState } from 'preact/hooks'
+import { amountOf, digitsOf } from './format.js'
 import { glossary } from './glossary.js'
 import { html } from './html.js'
+import { currency } from './state.js'
 
 /** Places an explanation below what it explains, within the window. @param {{ current: HTMLElement | null }} anchor */
 const placeBelow = (anchor) => (/** @type {Event & { newState?: string }} */ event) => {
@@ -26,8 +28,8 @@ export function Term({ name, text }) {
 }
 
 /** The head of a column that sorts. Its explanation is shown while the pointer is on it, or the focus.
- * @param {{ name: string, arrow: string, onSort: () => void }} props */
-function SortHead({ name, arrow, onSort }) {
+ * @param {{ name: string, unit: string, arrow: string, onSort: () => void }} props */
+function SortHead({ name, unit, arrow, onSort }) {
   const id = useId()
   const button = useRef(/** @type {HTMLElement | null} */ (null))
   const tip = useRef(/** @type {HTMLElement | null} */ (null))
@@ -37,7 +39,7 @@ function SortHead({ name, arrow, onSort }) {
       aria-describedby=${explained === undefined ? undefined : id}
       onMouseEnter=${shows(true)} onMouseLeave=${shows(false)} onFocus=${shows(true)} onBlur=${shows(false)}
       onKeyDown=${(/** @type {KeyboardEvent} */ { key }) => key === 'Escape' && shows(false)()}
-      >${name}<span aria-hidden="true">${arrow}</span></button>${
+      >${name}<span aria-hidden="true">${arrow}</span></button>${unit && html`<small>${unit}</small>`}${
         explained !== undefined &&
         html`<span popover="manual" id=${id} class="tip" role="tooltip" ref=${tip} onToggle=${placeBelow(button)}>${explained}</span>`
       }`
@@ -107,10 +109,11 @@ const longName = 24
 /** A name, cut in its middle if it is long; a screen reader and a tooltip have it whole. @param {{ name: string, most?: number }} props */
 export function Name({ name, most = longName }) {
   const letters = [...name]
-  if (letters.length <= most) return name
+  // a name from right to left does not turn what is beside it
+  if (letters.length <= most) return html`<bdi>${name}</bdi>`
   const end = Math.floor((most - 1) / 3)
   const cut = `${letters.slice(0, most - 1 - end).join('')}…${letters.slice(-end).join('')}`
-  return html`<span title=${name}><span aria-hidden="true">${cut}</span><span class="hidden">${name}</span></span>`
+  return html`<span title=${name}><bdi aria-hidden="true">${cut}</bdi><span class="hidden">${name}</span></span>`
 }
 
 const marks = { bad: '✕', warn: '!', ok: '✓', none: '?' }
@@ -138,11 +141,47 @@ export function Figure({ name, value, note, level }) {
  * @property {string} [help]
  * @property {(row: Row) => number | string | null} [by]
  * @property {(rows: Row[]) => Shown} [total]
+ * @property {(row: Row) => number | string | null} [amount] Of money; the head has the currency.
+ * @property {(rows: Row[]) => number | null} [sum] Of a column of amounts.
  */
 
 /** A column of numbers. @template Row @param {string} name @param {(row: Row) => Shown} cell
  * @param {Partial<Column<Row>>} more @returns {Column<Row>} */
 export const number = (name, cell, more = {}) => ({ name, cell, ...more })
+/**
+ * A column of amounts, which have the same number of decimals. `cell` and `total` are notes below an amount.
+ * @template Row @param {string} name @param {(row: Row) => number | string | null} amount
+ * @param {Partial<Column<Row>>} more @returns {Column<Row>}
+ */
+export const amounts = (name, amount, more = {}) => ({
+  name,
+  amount,
+  cell: () => null,
+  by: (row) => {
+    const value = amount(row)
+    return value === null ? null : Number(value)
+  },
+  ...more,
+})
+/** The sum of the amounts of all rows. @template Row @param {(row: Row) => number | string | null} amount */
+export const sumOf = (amount) => (/** @type {Row[]} */ rows) =>
+  rows.reduce((sum, row) => sum + Number(amount(row)), 0)
+
+/** Writes the amounts of a column. @template Row @param {Column<Row>} column @param {Row[]} rows @returns {Column<Row>} */
+function written({ amount, cell, sum, total, ...column }, rows) {
+  if (amount === undefined) return { ...column, cell, ...(total && { total }) }
+  const values = rows.map(amount)
+  const digits = digitsOf(values)
+  return {
+    ...column,
+    amount,
+    cell: (row) => html`${amountOf(amount(row), digits)}${cell(row)}`,
+    ...(sum && {
+      total: (all) => html`${amountOf(sum(all), digits)}${total?.(all)}`,
+    }),
+  }
+}
+
 /** A column of texts. @template Row @param {string} name @param {(row: Row) => Shown} cell
  * @param {Partial<Column<Row>>} more @returns {Column<Row>} */
 export const text = (name, cell, more = {}) => number(name, cell, { text: true, ...more })
@@ -153,10 +192,12 @@ const kindOf = ({ text, wide, widest }) =>
 
 /** The name of a column, with its explanation.
  * @template Row @param {Column<Row>} column @param {{ by: string, down: boolean } | undefined} sort @param {() => void} onSort */
-function head({ name, by, help }, sort, onSort) {
-  if (by === undefined) return html`<${Term} name=${name} text=${help} />`
+function head({ name, by, help, amount }, sort, onSort) {
+  const unit = amount === undefined ? '' : currency.value
+  if (sort === undefined || by === undefined)
+    return html`<${Term} name=${name} text=${help} />${unit && html`<small>${unit}</small>`}`
   const arrow = sort?.by !== name ? '' : sort.down ? ' ▾' : ' ▴'
-  return html`<${SortHead} name=${name} arrow=${arrow} onSort=${onSort} />`
+  return html`<${SortHead} name=${name} unit=${unit} arrow=${arrow} onSort=${onSort} />`
 }
 
 /**
@@ -165,7 +206,8 @@ function head({ name, by, help }, sort, onSort) {
  * @param {{ label: string, rows: Row[], keyOf: (row: Row) => string, columns: Column<Row>[], size?: 'tall' | 'fills' | '',
  *   sort?: { by: string, down: boolean }, onSort?: (column: Column<Row>) => void }} props
  */
-export function table({ label, rows, keyOf, columns, size = '', sort, onSort }) {
+export function table({ label, rows, keyOf, columns: given, size = '', sort, onSort }) {
+  const columns = given.map((column) => written(column, rows))
   const cells = (/** @type {(column: Column<Row>) => Shown} */ of) =>
     columns.map((column, at) =>
       at === 0

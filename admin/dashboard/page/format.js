@@ -44,6 +44,29 @@ const milliseconds = numbers({ style: 'unit', unit: 'millisecond', maximumSignif
 /** @param {number | null | undefined} seconds */
 export const duration = (seconds) => milliseconds(seconds == null ? null : seconds * 1000)
 
+const [days, hours, minutes] = ['day', 'hour', 'minute'].map((unit) =>
+  numbers({ style: 'unit', unit, unitDisplay: 'short', maximumFractionDigits: 0 }),
+)
+
+/** The two largest units of a time, in whole minutes. @param {number} ms */
+export function timeSpan(ms) {
+  const all = Math.max(0, Math.round(ms / 60_000))
+  const parts = /** @type {const} */ ([
+    [Math.floor(all / 1440), days],
+    [Math.floor(all / 60) % 24, hours],
+    [all % 60, minutes],
+  ])
+  const from = Math.max(
+    0,
+    parts.findIndex(([count]) => count > 0),
+  )
+  const shown = all === 0 ? parts.slice(2) : parts.slice(from, from + 2)
+  return shown
+    .filter(([count], at) => at === 0 || count > 0)
+    .map(([count, format]) => format?.(count))
+    .join(' ')
+}
+
 /** @type {Map<string, (value: number | null | undefined) => string>} */
 const moneys = new Map()
 
@@ -71,6 +94,28 @@ export function money(amount, currency) {
   }
   return format(value)
 }
+
+/** The decimals of amounts that are shown below each other. @param {(number | string | null)[]} amounts */
+export function digitsOf(amounts) {
+  const largest = amounts.reduce(
+    (/** @type {number} */ most, amount) => Math.max(most, Math.abs(Number(amount))),
+    0,
+  )
+  return largest > 0 && largest < 1 ? 4 : 2
+}
+
+const amounts = new Map(
+  [0, 2, 4].map((digits) => [
+    digits,
+    numbers({ minimumFractionDigits: digits, maximumFractionDigits: digits }),
+  ]),
+)
+
+/** An amount without its currency, which the head of the column has. @param {number | string | null | undefined} value @param {number} digits */
+export const amountOf = (value, digits) =>
+  value === null || value === undefined
+    ? absent
+    : (amounts.get(Number(value) === 0 ? 0 : digits)?.(Number(value)) ?? absent)
 
 /** In the time zone of the page. @param {Intl.DateTimeFormatOptions} options */
 const times =

@@ -12,7 +12,10 @@ export const glossary = {
     'Spend (wins weighted by their inbound price) per optimized bid, divided by the same of the holdout. It shows whether expensive wins are lost. The floor is minSpend of the configuration. The same days as kept wins.' +
     interval,
   'Margin today':
-    'Revenue minus cleared prices of the wins since midnight in the time zone of the page, from the store: all nodes, restarts included. A cleared price above the revenue makes it negative.',
+    'Revenue minus cleared prices of the wins since midnight in the time zone of the page, from the store: all nodes, restarts included. Not proven: the win notices of the supplier are missing, refused or not plausible. A cleared price above the revenue makes it negative.',
+  Discrepancy:
+    'Cleared prices minus the prices that were sent, as a share of these. Second-price auctions and errors of reporting make it negative.',
+  'Cleared minus sent': 'Cleared prices of wins minus the prices of their bids as they were sent.',
   Margin: 'Revenue minus cleared prices of wins, in currency units.',
   Uplift:
     'Margin of optimized bids minus margin of the holdout, for 1,000 bids: what optimization earns. The same days as kept wins.' +

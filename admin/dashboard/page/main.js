@@ -8,6 +8,7 @@ import { Pick, withFields } from './forms.js'
 import { html } from './html.js'
 import * as issuer from './issuer-log-in.js'
 import { route } from './route.js'
+import { Alerts } from './screens/alerts.js'
 import { Audit } from './screens/audit.js'
 import { Configuration } from './screens/configuration.js'
 import { Explain } from './screens/explain.js'
@@ -27,6 +28,7 @@ import { live, poll, showNode, shownNode, stale } from './state.js'
 const screens = {
   suppliers: { title: 'Suppliers', view: Suppliers },
   supplier: { title: 'Supplier', view: Supplier, hidden: true },
+  alerts: { title: 'Alerts', view: Alerts },
   minutes: { title: 'Last two days', view: MinutesScreen },
   reports: { title: 'Reports', view: Reports },
   'go-live': { title: 'Go live', view: GoLive },

@@ -162,6 +162,24 @@ const minutes = [
   'create table daily_reports (day text primary key, sent integer not null, at bigint not null)',
 ]
 
+/**
+ * What was wrong with suppliers and nodes, from `began` to `ended`. `supplier` is '' if it was a node. `opened`: when it had lasted
+ * long enough to be an alert. `gone`: since when the condition has not been met. `sent`: 1 if the receiver has the begin, 2 if it
+ * has the end. The one row of `alert_rounds` says when a node compared last, and when the receiver is called next.
+ */
+const alerts = (postgres: boolean) => [
+  `create table alerts (
+    id ${postgres ? 'bigserial primary key' : 'integer primary key autoincrement'},
+    rule text not null, supplier text not null, node text not null, level text not null,
+    text text not null, fix text, began bigint not null, opened bigint, gone bigint, ended bigint,
+    sent integer default 0 not null)`,
+  'create unique index alerts_open on alerts (rule, supplier, node) where ended is null',
+  'create index alerts_by_end on alerts (ended)',
+  `create table alert_rounds (
+    one integer primary key, at bigint not null, failures integer not null, next bigint not null, fault text)`,
+  'insert into alert_rounds (one, at, failures, next) values (1, 0, 0, 0)',
+]
+
 const models = (postgres: boolean) => [
   `create table models (
     mode text primary key, epoch bigint not null, rolled_back_at bigint,
@@ -185,5 +203,5 @@ const nodes = [
 
 export const schema = migration('001-schema', (postgres) => [
   ...[...management(postgres), ...auth, ...ledger(postgres), ...sums(postgres)],
-  ...[...minutes, ...models(postgres), ...nodes],
+  ...[...minutes, ...alerts(postgres), ...models(postgres), ...nodes],
 ])

@@ -15,6 +15,7 @@ export async function accessibility(t: Test, { base, page }: ConsoleInBrowser) {
     ['supplier/acme', 'Acme'],
     ['supplier/down', 'Down <b>'],
     ['minutes', 'Last two days'],
+    ['alerts', 'Alerts'],
     ['reports?by=publisher&and=day', 'Reports'],
     ['go-live/acme', 'Go live'],
     ['holds', 'Holds'],

@@ -26,7 +26,7 @@ export async function reports(t: Test, { base, api, page, faults }: ConsoleInBro
   t.test('all suppliers, then two dimensions, then one name', async (t) => {
     await show(page, base, 'reports', 'Reports')
     await rows.filter({ hasText: 'acme' }).waitFor()
-    t.match(await table.locator('tfoot').textContent(), /USD/)
+    t.match(await table.locator('thead').textContent(), /Margin.*USD/)
     await page.getByRole('combobox', { name: /^by/ }).selectOption('Publisher')
     await page.getByRole('combobox', { name: /^and/ }).selectOption('Day')
     await until(async () => /and=day/.test(page.url()) && (await rows.count()) > 1)
@@ -52,6 +52,20 @@ export async function reports(t: Test, { base, api, page, faults }: ConsoleInBro
     await page.getByLabel('Time zone').selectOption('America/New_York')
     await page.getByText('days of America/New_York').waitFor()
     await until(async () => /tz=America%2FNew_York/.test(page.url()))
+    await page.getByLabel('Time zone').selectOption('UTC')
+  })
+
+  t.test('days have 25 and 23 hours when clocks change', async (t) => {
+    await page.evaluate("localStorage.setItem('bidweir-zone', 'UTC')")
+    const hours = async (from: string, to: string) => {
+      await page.goto('about:blank')
+      const asked = page.waitForRequest((request) => request.url().includes('/reports/summary'))
+      await page.goto(`${base}/#/reports?by=day&tz=America%2FNew_York&from=${from}&to=${to}`)
+      const { searchParams } = new URL((await asked).url())
+      return (Number(searchParams.get('to')) - Number(searchParams.get('from'))) / 3_600_000
+    }
+    t.equal(await hours('2025-11-02', '2025-11-02'), 25)
+    t.equal(await hours('2026-03-07', '2026-03-09'), 71)
     await page.getByLabel('Time zone').selectOption('UTC')
   })
 

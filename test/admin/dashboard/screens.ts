@@ -38,7 +38,7 @@ export async function screens(t: Test, world: ConsoleInBrowser) {
     const download = page.waitForEvent('download')
     const seats = page.getByRole('table', { name: 'Seats' })
     await seats.getByRole('row').nth(2).waitFor()
-    t.match(await seats.textContent(), /seat-\w+.*USD/s, 'each buyer with its margin')
+    t.match(await seats.textContent(), /USD.*seat-\w+.*\d\.\d\d/s, 'each buyer with its margin')
     const sources = page.getByRole('table', { name: 'Sources' })
     await sources.getByRole('button', { name: 'Bid responses' }).waitFor()
     await press(page, 'Save CSV by publisher')

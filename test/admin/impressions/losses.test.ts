@@ -1,6 +1,6 @@
 /** Loss notices, and the lowest price that would have won (CONTRACT 6). */
 import t from 'tap'
-import { clearedPrice } from '../../../admin/impressions/cleared-price.ts'
+import { clearedPrice } from '../../../admin/impressions/notice.ts'
 import { deleteLosses } from '../../../admin/store/losses.ts'
 import { clearingSchema } from '../../../opd/config.ts'
 import { auction } from '../../support/engine.ts'

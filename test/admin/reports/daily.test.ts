@@ -1,8 +1,5 @@
 /** The report of the day before at a webhook: signed, once over all nodes, tried again, by the days of its zone. */
-import { createHmac } from 'node:crypto'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { DailyReport, type DailySettings, dayBefore } from '../../../admin/reports/daily.ts'
 import { createRollup } from '../../../admin/store/rollup.ts'
 import { decided } from '../../support/decision-record.ts'
@@ -10,8 +7,8 @@ import { entry } from '../../support/ledger-entry.ts'
 import { serveNode } from '../../support/served-node.ts'
 import { onBoth, recordingLog, silent, storeAt } from '../../support/store.ts'
 import { until } from '../../support/until.ts'
+import { webhookReceiver, webhookSecret } from '../../support/webhook.ts'
 
-const secret = 'a secret of 16 characters'
 const hour = 3_600_000
 const rules = () => ({ notices: {}, rates: { USD: 1 }, base: 'USD' })
 
@@ -21,27 +18,6 @@ interface Report {
   day: string
   total: { wins: number; margin: string; decided: number } | null
   suppliers: { key: string; wins: number; margin: string; currency: string }[]
-}
-
-/** A receiver that keeps what is signed with the secret, and answers with `status`. */
-async function receiver(t: Test) {
-  const got = { reports: [] as Report[], forged: 0, status: 200 }
-  const server = createServer(async (request, response) => {
-    const chunks: Buffer[] = []
-    for await (const chunk of request) chunks.push(chunk as Buffer)
-    const body = Buffer.concat(chunks).toString()
-    const [, seconds, sent] = /^t=(\d+),v1=([0-9a-f]{64})$/.exec(
-      String(request.headers['bidweir-signature']),
-    )!
-    const right = createHmac('sha256', secret).update(`${seconds}.${body}`).digest('hex')
-    if (sent === right) got.reports.push(JSON.parse(body) as Report)
-    else got.forged++
-    response.writeHead(got.status).end()
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  t.teardown(() => server.close())
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/hook`
-  return { got, url }
 }
 
 t.test('the days of a zone, when its clocks change', async (t) => {
@@ -78,9 +54,9 @@ onBoth(async (t, database) => {
   await store.ledger.record(entry('d1', { ...row, cleared: '1.8', margin: '0.2' }))
   const today = { ...row, at: now, decided_at: now }
   await store.ledger.record(entry('d2', { ...today, cleared: '1', margin: '1' }))
-  const { got, url } = await receiver(t)
+  const { got, url } = await webhookReceiver<Report>(t)
   const { warnings, log } = recordingLog()
-  const settings: DailySettings = { url, secret, at: '06:00', tz: 'UTC' }
+  const settings: DailySettings = { url, secret: webhookSecret, at: '06:00', tz: 'UTC' }
   const open = (of: DailySettings | null = settings) => {
     const report = new DailyReport({
       ...{ store, rules, log, settings: () => of, now: () => now, flush: () => rollup.flush() },
@@ -92,22 +68,22 @@ onBoth(async (t, database) => {
   const check = () => Promise.all(nodes.map((node) => node.check()))
 
   await check()
-  t.same(got.reports, [], 'not before it is due')
+  t.same(got.events, [], 'not before it is due')
   now = Date.parse('2026-05-10T06:00:01Z')
   got.status = 500
   await check()
-  t.equal(got.reports.length, 1, 'by one of the nodes')
+  t.equal(got.events.length, 1, 'by one of the nodes')
   t.match(warnings, [/was not sent/])
   got.status = 200
   await check()
-  t.equal(got.reports.length, 1, 'not again at once')
+  t.equal(got.events.length, 1, 'not again at once')
   now += 301_000
   await check()
-  t.equal(got.reports.length, 2, 'again after five minutes')
+  t.equal(got.events.length, 2, 'again after five minutes')
   now += 301_000
   await check()
-  t.equal(got.reports.length, 2, 'not after it was taken')
-  const [failed, taken] = got.reports
+  t.equal(got.events.length, 2, 'not after it was taken')
+  const [failed, taken] = got.events
   t.same(failed, taken, 'the same event')
   t.match(taken, {
     ...{ id: 'daily_report 2026-05-09', event: 'daily_report', day: '2026-05-09' },
@@ -116,20 +92,20 @@ onBoth(async (t, database) => {
   })
   now += 24 * hour
   await check()
-  t.match(got.reports.at(-1), { day: '2026-05-10', total: { wins: 1, margin: '0.001' } })
+  t.match(got.events.at(-1), { day: '2026-05-10', total: { wins: 1, margin: '0.001' } })
   t.equal(got.forged, 0)
 })
 
 t.test('a node sends it, and shows neither secret nor receiver', async (t) => {
-  const { got, url } = await receiver(t)
-  const hook = `dailyReport: {url: "${url}?key=of-the-receiver", secret: "${secret}", at: "00:00"}`
+  const { got, url } = await webhookReceiver<Report>(t)
+  const hook = `dailyReport: {url: "${url}?key=of-the-receiver", secret: "${webhookSecret}", at: "00:00"}`
   const node = await serveNode({
     ...{ suppliers: ['id: acme'], endpoint: 'http://127.0.0.1:1', more: '' },
     admin: hook,
   })
   t.teardown(() => node.bidweir.stop())
-  await until(() => got.reports.length === 1)
-  t.match(got.reports[0], { event: 'daily_report', total: null, suppliers: [] })
+  await until(() => got.events.length === 1)
+  t.match(got.events[0], { event: 'daily_report', total: null, suppliers: [] })
   const shown = await (await node.api('/api/svc/configuration/')).text()
   t.match(shown, 'dailyReport')
   t.notMatch(shown, /of-the-receiver|a secret of|\/hook/)

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { readRequest } from '../../../opd/openrtb/request.ts'
-import { findTmax } from '../../../opd/openrtb/tmax.ts'
+import { findTmax, readRequest } from '../../../opd/openrtb/request.ts'
 import { mutated, parses, respelled } from '../../support/json-bytes.ts'
 
 const runs = { numRuns: 1500 }

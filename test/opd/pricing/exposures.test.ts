@@ -2,7 +2,7 @@
 import t from 'tap'
 import { mulberry32 } from '../../../opd/base/random.ts'
 import { createEngine } from '../../../opd/engine/engine.ts'
-import { ExposureSampler } from '../../../opd/pricing/exposures.ts'
+import { ExposureSampler } from '../../../opd/pricing/pricing.ts'
 import { LocalBidLog } from '../../../opd/state/bid-log.ts'
 import { aloneDeps, auction, hour, testEngine } from '../../support/engine.ts'
 import { integration } from '../../support/opd-doubles.ts'

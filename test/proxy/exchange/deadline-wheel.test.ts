@@ -1,6 +1,6 @@
 /** Deadlines on one timer: each is due once, none early, none that was removed, and in their order. */
 import t from 'tap'
-import { DeadlineWheel, WheelEntry } from '../../../proxy/exchange/deadline-wheel.ts'
+import { DeadlineWheel, WheelEntry } from '../../../proxy/exchange/deadline.ts'
 import { source } from '../../support/random.ts'
 
 class Entry extends WheelEntry {

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import type { AddressInfo, Socket } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { test } from 'tap'
-import { writeMessage } from '../../../proxy/wire/write-message.ts'
+import { writeMessage } from '../../../proxy/wire/outgoing-heads.ts'
 import { callTo, established, socketServer, transport } from '../../support/transport.ts'
 import { until } from '../../support/until.ts'
 

@@ -48,7 +48,7 @@ const columns = [
     ({ before, after }) =>
       html`<ul class="changes">${differences(before, after).map((line) => html`<li key=${line}>${line}</li>`)}</ul>`,
   ),
-  text('Request', ({ request_id }) => html`<code>${request_id}</code>`, { wide: true }),
+  text('Request', ({ request_id }) => html`<code>${request_id}</code>`, { widest: true }),
 ]
 
 const first = '/api/svc/audit/?limit=50'

@@ -1,7 +1,7 @@
 /** What OPD earned, and what stops it: one sentence for all suppliers, and the steps of one. */
 import { useState } from 'preact/hooks'
 import { loaded, Name, Term, useRead } from '../components.js'
-import { absent, money, percent, whole } from '../format.js'
+import { money, percent, whole } from '../format.js'
 import { html } from '../html.js'
 import { call } from '../session.js'
 import { funnel, live, reportsEvery } from '../state.js'
@@ -83,25 +83,39 @@ function CopyMail({ text }) {
     <div class="row"><button type="button" onClick=${copy}>Copy</button><span class="soft" role="status">${said}</span></div></details>`
 }
 
+/** What OPD earned today with one supplier. @param {FunnelSupplier} of @param {FunnelAnswer} all */
+function ownEarnings({ ssp, earned, opd }, { currency, unchecked }) {
+  if (opd !== 'on') return null
+  if (unchecked.includes(ssp))
+    return html`<p class="lead">What OPD earned today is not proven by win notices.</p>`
+  if (earned === null)
+    return html`<p class="lead">What OPD earned today is not known yet: too few wins, or no holdout to compare with.</p>`
+  const { at, lower, upper } = earned
+  return html`<p class="lead">Today OPD ${at < 0 ? 'lost' : 'earned'} <strong>${money(Math.abs(at), currency)}</strong> (${money(lower, currency)} to ${money(upper, currency)}, by the holdout).</p>`
+}
+
 /** @param {FunnelSupplier} of @param {FunnelAnswer} all */
-function steps({ steps, faults, earned, name }, { currency, window }) {
+function steps(of, all) {
+  const { steps, faults, name } = of
+  const { currency, window } = all
   const most = Math.max(1, ...steps.map(({ count }) => count))
   const minutes = Math.max(1, Math.round(window / 60))
-  return html`<table class="bars"><caption class="hidden">How far the bids of ${name} come</caption>
-      <thead><tr><th scope="col">Step</th><th scope="col" class="number">Count</th><th scope="col">Share of the step before</th></tr></thead>
-      <tbody>${steps.map(({ step, count, share }) => {
-        const stops = faults.some((fault) => fault.step === step)
-        return html`<tr key=${step}><th scope="row"><${Term} name=${stepWords[step]} />${stops && html` <span class="level warn"><span aria-hidden="true">!</span> stops here</span>`}</th>
-          <td class="number">${whole(count)}</td>
-          <td><span class="bar-of" style=${{ width: `${(50 * count) / most}%` }}></span> ${share === null ? absent : percent(share)}</td></tr>`
-      })}</tbody></table>
-    <p class="soft">The last ${minutes} min, all nodes.${earned !== null && ` Earned today: ${money(earned.at, currency)} (${money(earned.lower, currency)} to ${money(earned.upper, currency)}).`}</p>
+  return html`${ownEarnings(of, all)}
     ${faults.map(
       ({ text, fix, mail, bids, perDay }) => html`<div key=${text} class="box warn">
         <p><strong>${sentence(text)}.</strong> ${fix}</p>
         <p>At stake: ${perDay === null ? 'not known, since no uplift is known yet' : html`<strong>${money(perDay, currency)}</strong> a day`} (${whole(bids)} bids a day at the present rate).</p>
         <${CopyMail} text=${mail} /></div>`,
-    )}`
+    )}
+    <table class="bars"><caption class="hidden">How far the bids of ${name} come</caption>
+      <thead><tr><th scope="col">Step</th><th scope="col" class="number">Count</th><th scope="col">Share of the step before</th></tr></thead>
+      <tbody>${steps.map(({ step, count, share }) => {
+        const stops = faults.some((fault) => fault.step === step)
+        return html`<tr key=${step}><th scope="row"><${Term} name=${stepWords[step]} />${stops && html` <span class="level warn"><span aria-hidden="true">!</span> stops here</span>`}</th>
+          <td class="number">${whole(count)}</td>
+          <td><span class="bar-of" style=${{ width: `${(50 * count) / most}%` }}></span> ${share === null ? '' : percent(share)}</td></tr>`
+      })}</tbody></table>
+    <p class="soft">The last ${minutes} min, all nodes.</p>`
 }
 
 /** The steps of one supplier, with what stops its bids. @param {{ ssp: string }} props */

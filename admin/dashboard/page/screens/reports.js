@@ -2,13 +2,13 @@
 import { signal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
 import { Chart } from '../chart.js'
-import { loaded, Name, number, table, text, useRead } from '../components.js'
+import { amounts, loaded, Name, number, sumOf, table, text, useRead } from '../components.js'
 import { absent, dateOf, isZone, money, percent, setZone, time, whole, zone } from '../format.js'
 import { Pick, withFields } from '../forms.js'
 import { html } from '../html.js'
 import { route, setQuery } from '../route.js'
 import { call } from '../session.js'
-import { currency, reportsEvery, supplierOptions } from '../state.js'
+import { currency, integration, reportsEvery, supplierOptions } from '../state.js'
 import { bucketsOf, Csv, RangePick, rangeOf, reportPath, seriesOf } from './report-common.js'
 import { Comparison } from './report-comparison.js'
 
@@ -50,9 +50,13 @@ function nameCell(by, key) {
   if (isTime(by)) return by === 'day' ? dateOf(Date.parse(key)) : time(key)
   if (key === '') return 'not known'
   const filter = filterOf(by)
-  if (!filters.includes(filter)) return html`<${Name} name=${key} />`
-  return html`<button type="button" class="link" onClick=${() => setQuery({ [filter]: key })}><${Name} name=${key} /></button>`
+  const name = by === 'supplier' ? (integration(key)?.name ?? key) : key
+  if (!filters.includes(filter)) return html`<${Name} name=${name} />`
+  return html`<button type="button" class="link" onClick=${() => setQuery({ [filter]: key })}><${Name} name=${name} /></button>`
 }
+
+/** @param {string} name @param {(row: ReportRow) => string} of @param {Partial<Column<ReportRow>>} more */
+const sums = (name, of, more = {}) => amounts(name, of, { sum: sumOf(of), ...more })
 
 /** @param {string} by @param {string} then @returns {Column<ReportRow>[]} */
 const columnsOf = (by, then) => [
@@ -71,18 +75,12 @@ const columnsOf = (by, then) => [
           },
         ),
       ]),
-  number('Margin', ({ margin }) => amount(margin), {
-    by: ({ margin }) => Number(margin),
-    total: (rows) => amount(rows.reduce((sum, { margin }) => sum + Number(margin), 0)),
-  }),
+  sums('Margin', ({ margin }) => margin),
   number('of revenue', ({ margin, revenue }) => percent(share(margin, revenue)), {
     wide: true,
     by: ({ margin, revenue }) => share(margin, revenue),
   }),
-  number('Revenue', ({ revenue }) => amount(revenue), {
-    by: ({ revenue }) => Number(revenue),
-    total: (rows) => amount(rows.reduce((sum, { revenue }) => sum + Number(revenue), 0)),
-  }),
+  sums('Revenue', ({ revenue }) => revenue),
   number('Bids', ({ decided }) => whole(decided), {
     wide: true,
     by: ({ decided }) => decided,
@@ -99,15 +97,11 @@ const columnsOf = (by, then) => [
   number('Kept spend', (row) => estimate(row.kept_spend, row.kept_spend_low, row.kept_spend_high), {
     by: ({ kept_spend }) => kept_spend,
   }),
-  number(
-    'Discrepancy',
-    (row) =>
-      html`${percent(share(row.difference, row.out_ba))}<small>${amount(row.difference)}</small>`,
-    {
-      wide: true,
-      by: ({ difference, out_ba }) => share(difference, out_ba),
-    },
-  ),
+  number('Discrepancy', ({ difference, out_ba }) => percent(share(difference, out_ba)), {
+    wide: true,
+    by: ({ difference, out_ba }) => share(difference, out_ba),
+  }),
+  sums('Cleared minus sent', ({ difference }) => difference, { wide: true }),
 ]
 
 const sort = signal({ by: 'Margin', down: true })
@@ -207,7 +201,7 @@ export function Reports() {
         <${Pick} label="and" value=${then} options=${[['', 'nothing else'], ...options.filter(([name]) => name !== by)]}
           pick=${(/** @type {string} */ chosen) => setQuery({ and: chosen })} />
         <${Csv} report="summary" range=${range} more=${more} />
-        <span class="soft">days of ${zone}, amounts in ${currency}; the address keeps this report</span></div>
+        <span class="soft">days of ${zone}; the address keeps this report</span></div>
       <${Filters} names=${names} />
     </section>
     ${loaded(

@@ -11,7 +11,7 @@ import { html } from '../html.js'
 const guardWords = {
   none: 'no guard acts',
   start: 'a new model: small reductions at first',
-  silence: 'win notices have stopped: factor 1',
+  silence: 'no win notices come: factor 1',
   drop: 'fewer wins than at this hour on earlier days: factor 1',
   kept: 'too few wins are kept: factor 1',
   cleared: 'wins cleared above the price that was bid, or far below it: factor 1',

@@ -1,7 +1,7 @@
 /** History of a supplier from the reports: by hour or day, publisher, domain and seat. */
 import { useState } from 'preact/hooks'
 import { Chart } from '../chart.js'
-import { loaded, Name, number, table, text, useRead } from '../components.js'
+import { amounts, loaded, Name, number, table, text, useRead } from '../components.js'
 import { dateOf, money, percent, time, whole, zone } from '../format.js'
 import { Pick } from '../forms.js'
 import { html } from '../html.js'
@@ -37,14 +37,14 @@ const measures = {
 /** @param {string} name @param {import('../components.js').Column<ReportRow>['cell']} cell @returns {import('../components.js').Column<ReportRow>[]} */
 const columnsOf = (name, cell) => [
   text(name, cell),
-  number('Margin', ({ margin }) => money(margin, currency.value)),
+  amounts('Margin', ({ margin }) => margin),
   number(
     'of revenue',
     ({ margin, revenue }) =>
       percent(Number(revenue) === 0 ? null : Number(margin) / Number(revenue)),
     { wide: true },
   ),
-  number('Revenue', ({ revenue }) => money(revenue, currency.value), { wide: true }),
+  amounts('Revenue', ({ revenue }) => revenue, { wide: true }),
   number('Bids', ({ decided }) => whole(decided)),
   number('Wins', ({ wins }) => whole(wins), { wide: true }),
   number('Win rate', (row) => percent(measures['Win rate']?.of(row)), { wide: true }),

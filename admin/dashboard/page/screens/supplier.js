@@ -68,7 +68,7 @@ export function Supplier() {
   const [mode] = own.modes
   const uplift = knownKept(mode?.kept) && mode?.uplift
   const share = (/** @type {string[]} */ ...outcomes) => percent(shareOf([own], ...outcomes))
-  return html`<div class="row"><h1>${own.name}</h1>
+  return html`<div class="row"><h1><bdi>${own.name}</bdi></h1>
       <${Health} of=${own} />
       <span class="soft">${id}${own.account === null ? '' : `, account ${own.account}`}</span>
       ${held !== 'no' && html`<span class="tag">on hold${held === 'all' && ' (all integrations)'}</span>`}
@@ -97,7 +97,7 @@ export function Supplier() {
     </section>
     <${MinutesOf} ssp=${id} />
     <${History} ssp=${id} />
-    <div class="columns">
+    <div class="tiles">
       <${SeatsAndCenters} ssp=${id} />
       <${Settings} ssp=${id} />
       <${SupplierForm} ssp=${id} />

@@ -1,10 +1,10 @@
 /** All suppliers: one row each, problems first. */
 import { signal } from '@preact/signals'
-import { levels, Name, number, Term, table, text } from '../components.js'
-import { absent, duration, money, percent, rate, whole } from '../format.js'
+import { amounts, levels, Name, number, Term, table, text } from '../components.js'
+import { absent, duration, percent, rate, whole } from '../format.js'
 import { Search } from '../forms.js'
 import { html } from '../html.js'
-import { currency, live, may, ready, seesAll, shownNode, today } from '../state.js'
+import { funnel, live, may, ready, seesAll, shownNode, today } from '../state.js'
 import { Earned } from './funnel.js'
 import { HoldButton } from './holds.js'
 import { failedShare, Health, knownKept, refusedShare, shareOf } from './supplier-common.js'
@@ -28,6 +28,9 @@ const todayOf = ({ ssp, opd }) =>
 /** The sum of a figure of today; null if it is not known yet. @param {ListedIntegration[]} rows @param {'margin' | 'decided' | 'wins'} name */
 const sumToday = (rows, name) =>
   today.value && rows.reduce((sum, row) => sum + Number(todayOf(row)?.[name] ?? 0), 0)
+
+/** Whether the notices of a supplier do not prove its margin. @param {string} ssp */
+const isUnproven = (ssp) => funnel.value?.unchecked.includes(ssp) ?? false
 
 /** @param {number} wins @param {number} bids */
 const winsCell = (wins, bids) => html`${whole(wins)}<small>of ${whole(bids)} bids</small>`
@@ -74,9 +77,14 @@ const columns = [
     },
     { by: ({ health }) => ranks[health.level] },
   ),
-  number('Margin today', (row) => money(todayOf(row)?.margin, currency.value), {
-    by: (row) => (todayOf(row) === null ? null : Number(todayOf(row)?.margin)),
-    total: (rows) => money(sumToday(rows, 'margin'), currency.value),
+  amounts('Margin today', (row) => todayOf(row)?.margin ?? null, {
+    cell: ({ ssp }) => isUnproven(ssp) && html`<small>not proven</small>`,
+    sum: (rows) =>
+      sumToday(
+        rows.filter(({ ssp }) => !isUnproven(ssp)),
+        'margin',
+      ),
+    total: (rows) => rows.some(({ ssp }) => isUnproven(ssp)) && html`<small>of proven ones</small>`,
   }),
   keptColumn('Kept wins', 'kept', 'minWinRate'),
   keptColumn('Kept spend', 'keptSpend', 'minSpend'),
@@ -178,7 +186,7 @@ function Counts() {
 
 export function Suppliers() {
   const now = live.value
-  if (now === null || !ready.value) return null
+  if (now === null || !ready.value) return html`<h1>Suppliers</h1><p class="soft">Loading…</p>`
   const sought = search.value.trim().toLowerCase()
   const rows = sorted(
     now.integrations.filter(
