@@ -35,6 +35,7 @@ import { reporting } from '../admin/reports/route.ts'
 import { Minutes } from '../admin/store/minutes.ts'
 import { unattributedWins } from '../admin/store/unattributed.ts'
 import type { Log } from '../opd/base/log.ts'
+import { LoopTurn } from '../opd/base/loop-turn.ts'
 import { metricsOf } from '../opd/base/metrics.ts'
 import { snapshotCatalog } from '../opd/state/snapshot-catalog.ts'
 import type { ConfigRef } from './bid-path.ts'
@@ -237,7 +238,9 @@ export async function openAdminPlane(
   })
   const agentConfig = current.config.agent
   const agentMetrics = new AgentMetrics(registry)
+  const turn = new LoopTurn()
   const pricer = new AgentPricer({
+    turn,
     originators: agentConfig?.originators ?? {},
     engine,
     metrics: agentMetrics,
@@ -325,6 +328,7 @@ export async function openAdminPlane(
     agentConfig === null
       ? null
       : new AgentListener({
+          turn,
           config: agentConfig,
           pricer,
           metrics: agentMetrics,

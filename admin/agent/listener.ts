@@ -9,8 +9,9 @@ import { createServer as createHttpServer } from 'node:http'
 import { type AddressInfo, createServer as createNetServer, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 import { writeAgentAnswer } from '../../opd/agent/agent.ts'
-import { type AgentCall, readAgentCall } from '../../opd/agent/call.ts'
+import { type AgentCall, agentCallReader, type UnreadableCall } from '../../opd/agent/call.ts'
 import { atMost } from '../../opd/base/at-most.ts'
+import type { LoopTurn } from '../../opd/base/loop-turn.ts'
 import type { AgentConfig } from '../config.ts'
 import { type GrpcCall, GrpcServer, grpcStatus } from '../grpc/server.ts'
 import { HealthService } from './health.ts'
@@ -28,6 +29,8 @@ const maxMessage = 4 * 1024 * 1024
 const maxConnections = 256
 /** Of one connection. */
 const maxStreams = 256
+/** Long calls that are being read at once. Each may become megabytes of objects. Beyond it a call gets no mutation. */
+const maxReading = 32
 /** Milliseconds of the deadline that remain for the way of the answer. */
 const wayBack = 0.5
 /** Milliseconds between two looks at how late the event loop is. */
@@ -44,6 +47,8 @@ interface AgentDeps {
   metrics: AgentMetrics
   /** Whether bid traffic can be served. */
   ready: () => boolean
+  /** That of the pricer. */
+  turn: LoopTurn
 }
 
 export class AgentListener {
@@ -56,6 +61,8 @@ export class AgentListener {
   private readonly readyTimer
   private lastTick = performance.now()
   private draining = false
+  /** Calls that are being read in several turns of the event loop. */
+  private reading = 0
 
   constructor(deps: AgentDeps) {
     this.deps = deps
@@ -69,6 +76,7 @@ export class AgentListener {
       maxMessage,
       maxStreams,
       maxConnectionAge: deps.config.maxConnectionAge,
+      turn: deps.turn,
     })
     const probes = createHttpServer({ requestTimeout: probeTimeout }, (request, response) =>
       response.writeHead(this.statusOf(request.url ?? ''), { connection: 'close' }).end(),
@@ -142,20 +150,33 @@ export class AgentListener {
   }
 
   private async answer(call: GrpcCall): Promise<void> {
-    const { metrics } = this.deps
-    const began = performance.now()
-    const answer = this.answerTo(call, began)
+    const { metrics, turn } = this.deps
+    const reader = agentCallReader(call.message)
+    let step = reader.next()
+    if (!step.done) {
+      if (this.reading >= maxReading) {
+        metrics.refused('', 'overload')
+        return call.reply(writeAgentAnswer('', [], null))
+      }
+      this.reading++
+      for (; !(step.done || call.hasEnded); step = reader.next()) await turn.next()
+      this.reading--
+      if (!step.done) return
+    }
+    const answer = this.answerTo(step.value, call)
     // Without a promise where none is needed: the answer is then written with the others of its connection.
     const bytes = answer instanceof Promise ? await answer : answer
     if (bytes === null) call.fail(grpcStatus.invalidArgument, 'not an RTBRequest')
     else call.reply(bytes)
-    metrics.answered(performance.now() - began)
+    metrics.answered(performance.now() - call.began)
   }
 
   /** null: the bytes are no RTBRequest. */
-  private answerTo(call: GrpcCall, began: number): Buffer | null | Promise<Buffer> {
+  private answerTo(
+    read: AgentCall | UnreadableCall,
+    call: GrpcCall,
+  ): Buffer | null | Promise<Buffer> {
     const { metrics, pricer } = this.deps
-    const read = readAgentCall(call.message)
     if (typeof read === 'string') {
       metrics.refused('', read)
       return read === 'malformed' ? null : writeAgentAnswer('', [], null)
@@ -169,7 +190,7 @@ export class AgentListener {
     const written = ({ mutations, modelVersion }: AgentPrices) =>
       writeAgentAnswer(id, mutations, modelVersion)
     try {
-      const prices = pricer.price(read, began + this.timeOf(read, call), this.lag)
+      const prices = pricer.price(read, call.began + this.timeOf(read, call), this.lag)
       return prices instanceof Promise ? prices.then(written).catch(failed) : written(prices)
     } catch {
       return failed()
@@ -177,11 +198,9 @@ export class AgentListener {
   }
 
   /** Milliseconds for this call: of the configuration, of the exchange's tmax, and of the caller's deadline. */
-  private timeOf({ tmax }: AgentCall, call: GrpcCall): number {
-    const left = call.timeout - (performance.now() - call.began)
-    return (
-      Math.min(this.deps.config.timeout, tmax > 0 ? tmax : Number.POSITIVE_INFINITY, left) - wayBack
-    )
+  private timeOf({ tmax }: AgentCall, { timeout }: GrpcCall): number {
+    const ofExchange = tmax > 0 ? tmax : Number.POSITIVE_INFINITY
+    return Math.min(this.deps.config.timeout, ofExchange, timeout) - wayBack
   }
 }
 

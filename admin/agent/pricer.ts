@@ -1,13 +1,12 @@
 /** Prices the calls of exchanges, whichever way they come: over gRPC, or as a tool over MCP. */
 import { type AgentReason, type Mutation, refusalOf } from '../../opd/agent/agent.ts'
 import type { AgentCall } from '../../opd/agent/call.ts'
+import type { LoopTurn } from '../../opd/base/loop-turn.ts'
 import type { Engine } from '../../opd/types.ts'
 import type { AgentMetrics } from './metrics.ts'
 
-/** Calls at once that wait between two slices of pricing. Beyond it a call gets no mutation. */
+/** Calls at once that are priced in several turns of the event loop. Beyond it a call gets no mutation. */
 const maxSliced = 32
-/** Milliseconds of pricing between two yields to the event loop. */
-const slice = 2
 
 interface AgentPricerDeps {
   /** Suppliers by the originators that stand for them. */
@@ -16,6 +15,7 @@ interface AgentPricerDeps {
   metrics: AgentMetrics
   /** Whether there is such an integration, and traffic of it is wanted at this location. */
   supplierState: (id: string) => 'active' | 'inactive' | 'unknown'
+  turn: LoopTurn
 }
 
 export interface AgentPrices {
@@ -35,7 +35,7 @@ export class AgentPricer {
   }
 
   /**
-   * The mutations of one call, at once if it takes no more than a slice.
+   * The mutations of one call, at once if this turn of the event loop has time for them.
    *
    * @param deadline - `performance.now()` after which no bid is priced
    * @param lag - milliseconds by which the event loop is late: the call waited in the kernel meanwhile
@@ -47,7 +47,7 @@ export class AgentPricer {
     lag: number,
     sees: (ssp: string) => boolean = () => true,
   ): AgentPrices | Promise<AgentPrices> {
-    const { engine, metrics, originators, supplierState } = this.deps
+    const { engine, metrics, originators, supplierState, turn } = this.deps
     const ssp = originators[call.originator] ?? call.originator
     const state = sees(ssp) ? supplierState(ssp) : 'unknown'
     const label = state === 'unknown' ? '' : ssp
@@ -64,24 +64,23 @@ export class AgentPricer {
     if (pricing === null) return refuse('disabled')
     const { bids, modelVersion } = pricing
     const mutations: Mutation[] = []
-    const isDone = priceSlice(bids, mutations)
+    const isDone = priceSome(bids, mutations, turn)
     if (!isDone) return this.priceRest(ssp, { mutations, modelVersion }, bids, deadline)
     metrics.priced(ssp, mutations.length)
     return { mutations, modelVersion }
   }
 
-  /** Yields to the event loop before each slice. */
   private async priceRest(
     ssp: string,
     prices: AgentPrices & { mutations: Mutation[] },
     bids: Iterator<Mutation | null>,
     deadline: number,
   ): Promise<AgentPrices> {
-    const { metrics } = this.deps
+    const { metrics, turn } = this.deps
     this.sliced++
     try {
-      for (let isDone = false; !isDone; isDone = priceSlice(bids, prices.mutations)) {
-        await new Promise((resolve) => setImmediate(resolve))
+      for (let isDone = false; !isDone; isDone = priceSome(bids, prices.mutations, turn)) {
+        await turn.next()
         // What was priced so far is sent: those bids are recorded.
         if (performance.now() <= deadline) continue
         metrics.cut(ssp)
@@ -95,13 +94,16 @@ export class AgentPricer {
   }
 }
 
-/** Prices bids for one slice. True: those were all. */
-function priceSlice(bids: Iterator<Mutation | null>, mutations: Mutation[]): boolean {
-  const end = performance.now() + slice
+/** Prices bids until the turn is spent, at least one. True: those were all. */
+function priceSome(
+  bids: Iterator<Mutation | null>,
+  mutations: Mutation[],
+  turn: LoopTurn,
+): boolean {
   for (;;) {
     const { value, done } = bids.next()
     if (done === true) return true
     if (value !== null) mutations.push(value)
-    if (performance.now() >= end) return false
+    if (turn.isSpent) return false
   }
 }

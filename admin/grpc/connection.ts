@@ -6,6 +6,7 @@
  * leaves megabytes to collections that stop the event loop for tens of milliseconds.
  */
 import type { Socket } from 'node:net'
+import type { LoopTurn } from '../../opd/base/loop-turn.ts'
 import { TokenBucket } from '../../opd/base/token-bucket.ts'
 import {
   errors,
@@ -38,6 +39,8 @@ const connectionWindow = 1024 * 1024
 /** Bytes of a header list as it is sent, and its frames. */
 const maxHeaderBlock = 32 * 1024
 const maxContinuations = 32
+/** Values of one SETTINGS frame. There are seven settings. */
+const maxSettings = 32
 /** Bytes that the peer has not read. A peer that reads so little is disconnected. */
 const maxUnread = 4 * 1024 * 1024
 /** Milliseconds in which a request is sent, answered, and its answer is read. */
@@ -46,9 +49,14 @@ const maxStreamAge = 15_000
 const maxPrefaceAge = 5000
 /** Milliseconds in which a peer closes a connection that has ended. */
 const maxEnd = 1000
-/** Faults and cancelled streams in a burst, and a second (CVE-2023-44487). */
+/**
+ * Faults, cancelled streams (CVE-2023-44487), and frames without content beyond `sparePerRequest` (CVE-2019-9512, 9515, 9518),
+ * in a burst and a second.
+ */
 const resetBurst = 1000
 const resetRate = 200
+/** Frames but HEADERS, CONTINUATION and DATA, and empty DATA, that each request brings along without a token. */
+const sparePerRequest = 100
 const drainPing = Buffer.from('draining')
 
 export interface Http2Handler {
@@ -67,6 +75,7 @@ export interface Http2Limits {
   maxBody: number
   /** Of all connections. */
   memory: BodyMemory
+  turn: LoopTurn
 }
 
 /** A response; absent parts do not end it. */
@@ -100,6 +109,17 @@ export class Http2Connection {
   private block: { stream: number; parts: Buffer[]; length: number; isEnd: boolean } | null = null
   private out: Buffer[] = []
   private isReceiving = false
+  /** Frames of this connection wait for a later turn of the event loop. */
+  private isWaiting = false
+  /** Since when the peer does not read what was sent; Infinity: it reads. Meanwhile nothing of it is read. */
+  private blockedSince = Number.POSITIVE_INFINITY
+  /** When the chunk at hand arrived. What is read after a pause arrived when the pause began, at the earliest. */
+  private arrived = 0
+  private pausedSince = Number.POSITIVE_INFINITY
+  /** Frames without content since the last request was whole. */
+  private spared = 0
+  /** The last stream that a GOAWAY frame named: a later one may not name more (RFC 9113 6.8). */
+  private lastNamed = maxWindow
   private drainsSince: number | null = null
   /** No further request is accepted. */
   private isClosing = false
@@ -112,6 +132,10 @@ export class Http2Connection {
     this.limits = limits
     this.resets = new TokenBucket(resetBurst, resetRate, this.opened)
     socket.on('data', (chunk: Buffer) => this.receive(chunk))
+    socket.on('drain', () => {
+      this.blockedSince = Number.POSITIVE_INFINITY
+      this.resume()
+    })
     socket.once('close', () => this.closed())
     this.send(
       settingsFrame([
@@ -125,7 +149,7 @@ export class Http2Connection {
 
   /** Sends a response, or its beginning. What flow control does not permit yet follows later. */
   respond(stream: Http2Stream, { head, message, trailers }: Response): void {
-    if (this.streams.get(stream.id) !== stream) return
+    if (!this.has(stream)) return
     stream.isAnswered = true
     const block = this.tableIsDue ? Buffer.concat([noTable, head]) : head
     this.tableIsDue = false
@@ -141,13 +165,14 @@ export class Http2Connection {
     const flag = flags.endHeaders | (isOnly ? flags.endStream : 0)
     this.send(frameOf(frameTypes.headers, flag, stream.id, block))
     if (isOnly) return this.finish(stream)
+    if (!stream.holdResponse(length)) return this.resetStream(stream.id, errors.enhanceYourCalm)
     stream.rest = { messages: [], sent: 0, trailers: null }
     this.append(stream, message, trailers)
   }
 
   /** Adds to a response that has begun. */
   append(stream: Http2Stream, message?: Buffer, trailers?: Buffer): void {
-    if (stream.rest === null || this.streams.get(stream.id) !== stream) return
+    if (stream.rest === null || !this.has(stream)) return
     if (message !== undefined) stream.rest.messages.push(message)
     if (trailers !== undefined) stream.rest.trailers = trailers
     this.pump(stream)
@@ -168,7 +193,8 @@ export class Http2Connection {
   /** Ends what takes too long. Call it about once a second. `maxAge`: of a connection, in milliseconds. */
   sweep(now: number, maxAge: number): void {
     const isSilent = !this.hasSettings && now - this.opened > maxPrefaceAge
-    if (isSilent || now - this.endedSince > maxEnd) return this.destroy()
+    const readsNothing = now - this.blockedSince > maxStreamAge
+    if (isSilent || readsNothing || now - this.endedSince > maxEnd) return this.destroy()
     if (now - this.opened > maxAge) this.drain()
     if (this.drainsSince !== null && now - this.drainsSince > 1000) this.close()
     for (const stream of this.streams.values())
@@ -189,17 +215,44 @@ export class Http2Connection {
 
   private receive(chunk: Buffer): void {
     if (this.isEnded) return
+    this.arrived = Math.min(performance.now(), this.pausedSince)
+    this.reader.push(this.prefaceRead < preface.length ? this.readPreface(chunk) : chunk)
+    this.process()
+  }
+
+  /** Processes the frames of the chunk. What the turn of the event loop has no time for is processed in a later one. */
+  private readonly process = (): void => {
+    const { reader, limits } = this
     this.isReceiving = true
-    const { reader } = this
-    reader.push(this.prefaceRead < preface.length ? this.readPreface(chunk) : chunk)
-    while (!this.isEnded) {
+    this.isWaiting = limits.turn.isSpent
+    while (!this.isEnded && !this.isWaiting) {
       const next = reader.next()
       if (next === 'more') break
       if (next === 'too_large') this.fail(errors.frameSize)
       else this.frame()
+      this.isWaiting = limits.turn.isSpent
     }
     this.isReceiving = false
     this.flush()
+    if (!this.isWaiting || this.isEnded) return this.resume()
+    this.pause()
+    limits.turn.wait(this.process)
+  }
+
+  private pause(): void {
+    this.pausedSince = Math.min(this.pausedSince, performance.now())
+    this.socket.pause()
+  }
+
+  /** Reads from the peer, unless its frames wait, or it does not read. An ended connection is read: see `end`. */
+  private resume(): void {
+    const { socket, isWaiting, isEnded } = this
+    const isBlocked = this.blockedSince !== Number.POSITIVE_INFINITY
+    if (!socket.isPaused() || (!isEnded && (isWaiting || isBlocked))) return
+    socket.resume()
+    setImmediate(() => {
+      if (!socket.isPaused()) this.pausedSince = Number.POSITIVE_INFINITY
+    })
   }
 
   /** The bytes after the preface. */
@@ -214,9 +267,11 @@ export class Http2Connection {
   private frame(): void {
     const { reader, block } = this
     const { type } = reader
-    if (!this.hasSettings && type !== frameTypes.settings) return this.fail(errors.protocol)
+    const isFirst = type === frameTypes.settings && !reader.has(flags.ack)
+    if (!this.hasSettings && !isFirst) return this.fail(errors.protocol)
     const continues = type === frameTypes.continuation && block?.stream === reader.stream
     if (block !== null && !continues) return this.fail(errors.protocol)
+    if (this.isSpare() && ++this.spared > sparePerRequest && !this.takesFault()) return
     switch (type) {
       case frameTypes.data:
         return this.data()
@@ -239,6 +294,21 @@ export class Http2Connection {
       case frameTypes.windowUpdate:
         return this.windowUpdate()
     }
+  }
+
+  /** Whether the frame has no content: a peer that sends many of them keeps the processor busy for nothing. */
+  private isSpare(): boolean {
+    const { reader } = this
+    const { type } = reader
+    if (type === frameTypes.data) return reader.length === 0 && !reader.has(flags.endStream)
+    return type !== frameTypes.headers && type !== frameTypes.continuation
+  }
+
+  /** Counts a fault. False: there were too many, and the connection has ended. */
+  private takesFault(): boolean {
+    if (this.resets.takeToken(performance.now())) return true
+    this.fail(errors.enhanceYourCalm)
+    return false
   }
 
   private data(): void {
@@ -341,7 +411,8 @@ export class Http2Connection {
     if (this.streams.size >= this.limits.maxStreams)
       return this.resetStream(id, errors.refusedStream)
     if (head.isMalformed) return this.resetStream(id, errors.protocol)
-    const opened = new Http2Stream(id, head, this.streamSendWindow, this.limits.memory)
+    const { memory } = this.limits
+    const opened = new Http2Stream(id, head, this.streamSendWindow, memory, this.arrived)
     this.streams.set(id, opened)
     opened.isComplete = isEnd
     this.handler.onHead(opened)
@@ -351,6 +422,7 @@ export class Http2Connection {
   /** The peer has sent its request whole. */
   private complete(stream: Http2Stream): void {
     stream.isComplete = true
+    this.spared = 0
     if (stream.isAnswered) return
     const { contentLength } = stream.head
     if (contentLength !== null && contentLength !== stream.received)
@@ -372,7 +444,7 @@ export class Http2Connection {
     const stream = this.streams.get(id)
     if (stream === undefined) return
     this.forget(stream)
-    if (!this.resets.takeToken(performance.now())) this.fail(errors.enhanceYourCalm)
+    this.takesFault()
   }
 
   private settings(): void {
@@ -382,6 +454,7 @@ export class Http2Connection {
     this.hasSettings = true
     if (reader.has(flags.ack)) return length === 0 ? undefined : this.fail(errors.frameSize)
     if (length % 6 !== 0) return this.fail(errors.frameSize)
+    if (length > 6 * maxSettings) return this.fail(errors.enhanceYourCalm)
     for (let at = start; at < end; at += 6) {
       const fault = this.setting(bytes.readUInt16BE(at), bytes.readUInt32BE(at + 2))
       if (fault !== errors.none) return this.fail(fault)
@@ -483,12 +556,12 @@ export class Http2Connection {
     if (this.reset.size >= resetBurst) this.reset.clear()
     if (id <= this.lastStream) this.reset.add(id)
     if (stream !== undefined) this.forget(stream)
-    if (!this.resets.takeToken(performance.now())) this.fail(errors.enhanceYourCalm)
+    this.takesFault()
   }
 
   private forget(stream: Http2Stream): void {
     this.streams.delete(stream.id)
-    stream.dropBody()
+    stream.drop()
     stream.onCancel?.()
     stream.onCancel = null
     if (this.isClosing && this.streams.size === 0) this.end()
@@ -498,14 +571,15 @@ export class Http2Connection {
   private close(): void {
     if (this.isClosing || this.isEnded) return
     this.isClosing = true
-    this.send(goAwayFrame(this.lastStream, errors.none))
+    this.lastNamed = this.lastStream
+    this.send(goAwayFrame(this.lastNamed, errors.none))
     if (this.streams.size === 0) this.end()
   }
 
   /** The peer broke a rule of the connection. */
   private fail(code: number): void {
     if (this.isEnded) return
-    this.send(goAwayFrame(this.lastStream, code))
+    this.send(goAwayFrame(Math.min(this.lastStream, this.lastNamed), code))
     this.end()
   }
 
@@ -517,6 +591,12 @@ export class Http2Connection {
     this.endedSince = performance.now()
     // What still arrives is read: bytes that nobody read would reset the connection before the peer has GOAWAY.
     this.socket.end()
+    this.resume()
+  }
+
+  /** Whether the response of a stream can still be sent. */
+  has(stream: Http2Stream): boolean {
+    return this.streams.get(stream.id) === stream
   }
 
   /** Frames that are sent while a chunk is read are written at once. */
@@ -531,8 +611,10 @@ export class Http2Connection {
     if (out.length === 0) return
     this.out = []
     if (!socket.writable) return
-    socket.write(out.length === 1 ? out[0]! : Buffer.concat(out))
-    if (socket.writableLength > maxUnread) this.destroy()
+    if (socket.write(out.length === 1 ? out[0]! : Buffer.concat(out))) return
+    if (socket.writableLength > maxUnread) return this.destroy()
+    this.blockedSince = Math.min(this.blockedSince, performance.now())
+    this.pause()
   }
 }
 

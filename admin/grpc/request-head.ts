@@ -2,6 +2,8 @@
 
 /** Bytes of a header list, counted as in RFC 9113 6.5.2. */
 export const maxHeaderList = 16 * 1024
+/** Characters of a value that is kept. Paths of methods and probes, and what gRPC sends, are far shorter. */
+const maxKept = 256
 
 const fieldName = /^:?[!#$%&'*+\-.^_`|~0-9a-z]+$/
 const forbiddenInValues = /[\0\r\n]/
@@ -51,22 +53,29 @@ export class RequestHead {
 
   private pseudo(name: string, value: string): void {
     const isLate = this.hasFields || this.isTrailers
-    if (name === ':method' && this.method === '' && !isLate) this.method = value
+    if (value.length > maxKept && name !== ':authority') this.isMalformed = true
+    else if (name === ':method' && this.method === '' && !isLate) this.method = value
     else if (name === ':scheme' && this.scheme === '' && !isLate) this.scheme = value
     else if (name === ':path' && this.path === '' && !isLate) this.path = value
     else if (name !== ':authority' || isLate) this.isMalformed = true
   }
 
+  private kept(value: string): string {
+    if (value.length <= maxKept) return value
+    this.isMalformed = true
+    return ''
+  }
+
   private field(name: string, value: string): void {
     switch (name) {
       case 'content-type':
-        this.contentType = value
+        this.contentType = this.kept(value)
         break
       case 'grpc-timeout':
-        this.timeout = value
+        this.timeout = this.kept(value)
         break
       case 'grpc-encoding':
-        this.encoding = value
+        this.encoding = this.kept(value)
         break
       case 'te':
         if (value !== 'trailers') this.isMalformed = true

@@ -4,6 +4,7 @@
  */
 import type { Socket } from 'node:net'
 import { constants, gunzip, inflate } from 'node:zlib'
+import type { LoopTurn } from '../../opd/base/loop-turn.ts'
 import { Http2Connection, type Http2Handler, type Http2Limits } from './connection.ts'
 import { encodeHeaders } from './hpack.ts'
 import { BodyMemory, type Http2Stream } from './stream.ts'
@@ -21,8 +22,10 @@ export const grpcStatus = {
 
 /** Length and compression of a message, before it. */
 const prefixLength = 5
-/** Bytes of requests that are not complete, of all connections. */
+/** Bytes of requests that are not answered, and of responses that their callers do not take yet. */
 const maxHeld = 256 * 1024 * 1024
+/** Messages that are decompressed at once: each may become a message of the largest size, and libuv has four threads. */
+const maxDecompressions = 8
 
 const okHead = encodeHeaders({ ':status': '200', 'content-type': 'application/grpc' })
 const okTrailers = encodeHeaders({ 'grpc-status': '0' })
@@ -59,6 +62,11 @@ export class GrpcCall {
   /** `performance.now()` at the head of the request. */
   get began(): number {
     return this.stream.opened
+  }
+
+  /** Whether nobody waits for the answer: the caller left, or it was answered. */
+  get hasEnded(): boolean {
+    return !this.connection.has(this.stream)
   }
 
   /** Ends the call with one message. */
@@ -128,6 +136,8 @@ interface GrpcServerOptions {
   maxStreams: number
   /** Milliseconds. Half a tenth more or less, so that not all connections end at once. */
   maxConnectionAge: number
+  /** Shared with what serves the calls. */
+  turn: LoopTurn
 }
 
 export class GrpcServer {
@@ -137,6 +147,9 @@ export class GrpcServer {
   private readonly connections = new Map<Http2Connection, { maxAge: number }>()
   private readonly sweeper
   private isDraining = false
+  private decompressions = 0
+  /** Calls whose messages are to be decompressed. Their bodies are in their streams. */
+  private compressed: (() => void)[] = []
 
   constructor(options: GrpcServerOptions) {
     this.options = options
@@ -145,6 +158,7 @@ export class GrpcServer {
       maxStreams: options.maxStreams,
       maxBody: prefixLength + options.maxMessage,
       memory: new BodyMemory(maxHeld),
+      turn: options.turn,
     }
     this.sweeper = setInterval(() => {
       const now = performance.now()
@@ -190,21 +204,60 @@ export class GrpcServer {
       return connection.respond(stream, { head: encodeHeaders({ ':status': String(status) }) })
     }
     const serve = this.methods.get(path)!
+    const flag = stream.firstByte
+    const isKnown = Object.hasOwn(decompressors, encoding)
+    if (flag === 1 && isKnown) return this.decompressSoon(connection, stream, serve)
     const fail = (code: number, details: string) => refuse(connection, stream, code, details)
-    const body = stream.takeBody()
-    if (body.length < prefixLength || body.readUInt32BE(1) !== body.length - prefixLength)
-      return fail(grpcStatus.internal, 'the call has not one message')
-    const message = body.subarray(prefixLength)
-    if (body[0] === 0) return serve(new GrpcCall(connection, stream, message))
-    const decompress = decompressors[encoding as keyof typeof decompressors]
-    if (body[0] !== 1 || !Object.hasOwn(decompressors, encoding))
-      return fail(grpcStatus.unimplemented, 'the compression of the message is not known')
-    const { maxMessage: maxOutputLength } = this.options
-    decompress(message, { maxOutputLength, finishFlush: constants.Z_FINISH }, (error, bytes) => {
-      if (error === null) return serve(new GrpcCall(connection, stream, bytes))
-      const isTooLarge = (error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE'
-      if (isTooLarge) fail(grpcStatus.resourceExhausted, 'the message is too large')
-      else fail(grpcStatus.internal, 'the message cannot be decompressed')
-    })
+    const message = messageOf(stream)
+    if (message === null) fail(grpcStatus.internal, 'the call has not one message')
+    else if (flag === 0) serve(new GrpcCall(connection, stream, message))
+    else if (flag !== 1 || encoding === '' || encoding === 'identity')
+      fail(grpcStatus.internal, 'the message has a compression without a name')
+    else fail(grpcStatus.unimplemented, 'the compression of the message is not known')
   }
+
+  private decompressSoon(
+    connection: Http2Connection,
+    stream: Http2Stream,
+    serve: GrpcMethod,
+  ): void {
+    this.compressed.push(() => this.decompress(connection, stream, serve))
+    this.startDecompressions()
+  }
+
+  private startDecompressions(): void {
+    while (this.decompressions < maxDecompressions && this.compressed.length > 0) {
+      this.decompressions++
+      this.compressed.shift()!()
+    }
+  }
+
+  private decompress(connection: Http2Connection, stream: Http2Stream, serve: GrpcMethod): void {
+    const fail = (code: number, details: string) => refuse(connection, stream, code, details)
+    const message = messageOf(stream)
+    if (message === null) {
+      this.decompressions--
+      // Where its caller left while it waited, nobody reads that.
+      return fail(grpcStatus.internal, 'the call has not one message')
+    }
+    const { maxMessage: maxOutputLength, turn } = this.options
+    const decompress = decompressors[stream.head.encoding as keyof typeof decompressors]
+    decompress(message, { maxOutputLength, finishFlush: constants.Z_FINISH }, (error, bytes) =>
+      turn.run(() => {
+        const isTooLarge = (error as NodeJS.ErrnoException | null)?.code === 'ERR_BUFFER_TOO_LARGE'
+        if (error === null) serve(new GrpcCall(connection, stream, bytes))
+        else if (isTooLarge) fail(grpcStatus.resourceExhausted, 'the message is too large')
+        else fail(grpcStatus.internal, 'the message cannot be decompressed')
+        this.decompressions--
+        this.startDecompressions()
+      }),
+    )
+  }
+}
+
+/** The one message of a call, as it was sent; null: the body is not one message. */
+function messageOf(stream: Http2Stream): Buffer | null {
+  const body = stream.bytes
+  const isOne = body.length >= prefixLength && body.readUInt32BE(1) === body.length - prefixLength
+  return isOne ? body.subarray(prefixLength) : null
 }

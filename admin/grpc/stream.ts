@@ -1,7 +1,7 @@
 /** One request of a connection: its body, and what remains to be sent of its response. */
 import type { RequestHead } from './request-head.ts'
 
-/** Bytes of bodies that are not complete, of all connections. */
+/** Bytes of bodies of requests that were not answered, and of responses that wait for the windows of their callers, of all connections. */
 export class BodyMemory {
   private held = 0
   private readonly most: number
@@ -53,18 +53,32 @@ export class Http2Stream {
   rest: Rest | null = null
   private body: Buffer | null = null
   private length = 0
+  /** Bytes of the response that were taken from the memory. */
+  private heldResponse = 0
   private readonly memory: BodyMemory
 
-  constructor(id: number, head: RequestHead, sendWindow: number, memory: BodyMemory) {
+  /** `opened`: when its first bytes arrived, in milliseconds of `performance.now()`. */
+  constructor(
+    id: number,
+    head: RequestHead,
+    sendWindow: number,
+    memory: BodyMemory,
+    opened: number,
+  ) {
     this.id = id
     this.head = head
     this.sendWindow = sendWindow
     this.memory = memory
-    this.opened = performance.now()
+    this.opened = opened
   }
 
   get received(): number {
     return this.length
+  }
+
+  /** Of the body; -1: it is empty. */
+  get firstByte(): number {
+    return this.length === 0 ? -1 : this.body![0]!
   }
 
   /** Adds bytes, which may be overwritten afterwards. False: there is no memory for them. */
@@ -84,16 +98,29 @@ export class Http2Stream {
     return true
   }
 
-  /** The body, which the stream no longer has. */
-  takeBody(): Buffer {
-    const body = this.body?.subarray(0, this.length) ?? Buffer.alloc(0)
-    this.dropBody()
-    return body
+  /** Its memory is given back when the stream ends. */
+  get bytes(): Buffer {
+    return this.body?.subarray(0, this.length) ?? Buffer.alloc(0)
   }
 
   dropBody(): void {
     this.memory.giveBack(this.body?.length ?? 0)
     this.body = null
     this.length = 0
+  }
+
+  /** Takes memory for so many bytes of the response. False: there is none. */
+  holdResponse(bytes: number): boolean {
+    if (!this.memory.take(bytes)) return false
+    this.heldResponse += bytes
+    return true
+  }
+
+  /** Gives its memory back. */
+  drop(): void {
+    this.dropBody()
+    this.memory.giveBack(this.heldResponse)
+    this.heldResponse = 0
+    this.rest = null
   }
 }

@@ -3,6 +3,7 @@
  * calls bidweir with a bid response and applies the prices that come back. A bid needs no macro, because its price returns
  * in the answer.
  */
+import { getOrAdd } from '../base/get-or-add.ts'
 import type { OpdConfig } from '../config.ts'
 import { checkEligibility, type Rules } from '../openrtb/eligibility.ts'
 import type { ProtobufBid } from '../protobuf/response.ts'
@@ -67,7 +68,7 @@ export function* priceAgentBids(
   const eligibilityOf = (bid: ProtobufBid): ReturnType<typeof checkEligibility> => {
     if (bid.hasMacro(call.bytes)) return { reason: 'has_macro' }
     // The exchange finds the bid by its path.
-    if (bid.bidId === '' || repeated.has(pathOf(bid))) return { reason: 'ambiguous' }
+    if (!hasPath(bid) || repeated.has(bid)) return { reason: 'ambiguous' }
     return checkEligibility(bid, call.request, rules)
   }
   for (const bid of bids) {
@@ -91,14 +92,27 @@ const escaped = (name: string) => name.replaceAll('~', '~0').replaceAll('/', '~1
 export const pathOf = ({ seat, bidId }: ProtobufBid) =>
   `/seatbid/${escaped(seat.name ?? String(seat.index))}/bid/${escaped(bidId)}`
 
-/** The paths that several bids of a call have. */
-function repeatedPaths(bids: readonly ProtobufBid[]): ReadonlySet<string> {
-  const seen = new Set<string>()
-  const repeated = new Set<string>()
+/**
+ * Characters of a bid id, and of a seat's name, in a path. The name is in the path of each bid of the seat: without a bound, a
+ * call of 4 MiB could ask for an answer of gigabytes.
+ */
+const maxName = 256
+
+/** Whether a path of bounded length names the bid. */
+const hasPath = ({ bidId, seat: { name } }: ProtobufBid) =>
+  bidId !== '' && bidId.length <= maxName && (name === null || name.length <= maxName)
+
+/** The bids whose path another bid of the call has too. */
+function repeatedPaths(bids: readonly ProtobufBid[]): ReadonlySet<ProtobufBid> {
+  const bySeat = new Map<string, Map<string, ProtobufBid>>()
+  const repeated = new Set<ProtobufBid>()
   for (const bid of bids) {
-    const path = pathOf(bid)
-    if (seen.has(path)) repeated.add(path)
-    seen.add(path)
+    if (!hasPath(bid)) continue
+    const seat = bid.seat.name ?? String(bid.seat.index)
+    const known = getOrAdd(bySeat, seat, () => new Map<string, ProtobufBid>())
+    const first = known.get(bid.bidId)
+    if (first === undefined) known.set(bid.bidId, bid)
+    else repeated.add(first).add(bid)
   }
   return repeated
 }

@@ -2,10 +2,11 @@
  * Reads an RTBRequest of the Agentic RTB Framework 1.0 (IAB Tech Lab): a bid request and a bid response that an exchange
  * asks an agent about. The numbers are those of its published agenticrtbframework.proto.
  */
+import { drained } from '../base/slices.ts'
 import { RequestFacts } from '../openrtb/facts.ts'
 import { requestFields } from '../protobuf/request.ts'
 import { ProtobufResponse, responseFields } from '../protobuf/response.ts'
-import { FieldTable, field, readMessage } from '../protobuf/wire.ts'
+import { FieldTable, field, MessageReader, maxFields } from '../protobuf/wire.ts'
 
 /** LIFECYCLE_DSP_BID_RESPONSE. 0 is sent by agents that pass calls on: the contents say what the call is. */
 const dspBidResponse = 2
@@ -14,6 +15,10 @@ export const bidShade = 6
 
 /** Bids of one call. A call with more is not priced. */
 export const maxAgentBids = 2000
+/** Characters of the id of a call: its answer repeats it. */
+const maxId = 1024
+/** Fields that are read at once: they take 0.3 ms. */
+const fieldsAtOnce = 10_000
 
 export class AgentCall {
   id = ''
@@ -71,13 +76,25 @@ const callFields = new FieldTable<AgentCall>({
   7: field.int32s((call, value) => void call.intents.push(value)),
 })
 
+/** `malformed`: the bytes are no RTBRequest. `too_large`: it has more fields than are read, or a longer id. */
+export type UnreadableCall = 'malformed' | 'too_large'
+
 /**
- * Reads one call.
+ * Reads one call, with a yield where the caller may do other work.
  *
- * @returns why it cannot be read: `malformed` bytes are no RTBRequest, `too_large` has more fields than are read
+ * @returns the call, or why it cannot be read
  */
-export function readAgentCall(bytes: Buffer): AgentCall | 'malformed' | 'too_large' {
+export function* agentCallReader(bytes: Buffer): Generator<void, AgentCall | UnreadableCall> {
   const call = new AgentCall(bytes)
-  const fault = readMessage(bytes, callFields, call)
-  return fault ?? call
+  const reader = MessageReader.of(bytes, callFields, call)
+  for (;;) {
+    const state = reader.read(fieldsAtOnce)
+    if (state === 'malformed') return state
+    if (state === 'complete') return call.id.length > maxId ? 'too_large' : call
+    if (reader.steps >= maxFields) return 'too_large'
+    yield
+  }
 }
+
+/** Reads one call at once. */
+export const readAgentCall = (bytes: Buffer) => drained(agentCallReader(bytes))

@@ -171,7 +171,12 @@ export function readJsonCall(sent: Record<string, unknown>): AgentCall | readonl
   if (faults.list.length > 0) return faults.list
   const call = readAgentCall(bytes)
   return typeof call === 'string'
-    ? [{ pointer: '', detail: 'has more values than are read' }]
+    ? [
+        {
+          pointer: '',
+          detail: 'has more values than are read, or an id of more than 1,024 characters',
+        },
+      ]
     : call
 }
 

@@ -17,7 +17,7 @@ const maxDepth = 100
  * Fields of one message and of those within it, known or not, that `readMessage` reads: 100,000 take 3 ms and some megabytes of
  * objects.
  */
-const maxFields = 100_000
+export const maxFields = 100_000
 
 /** What is added to `steps` for an object that is made for each of many messages. */
 export const objectSteps = 8

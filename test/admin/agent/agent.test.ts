@@ -172,6 +172,38 @@ t.test(
   },
 )
 
+t.test('bids of names that are too long for a path keep their prices', async (t) => {
+  const long = 'n'.repeat(257)
+  const bids = [long, 'short'].map((id) => ({ id, impid: '1', price: 2.4 }))
+  const seatbid = [
+    { seat: 's', bid: bids },
+    { seat: long, bid: [{ id: 'b', impid: '1', price: 2.4 }] },
+  ]
+  const answer = await client.call(callOf({ bid_response: { seatbid } }))
+  t.same(
+    answer.mutations.map(({ path }) => path),
+    ['/seatbid/s/bid/short'],
+  )
+})
+
+t.test('a seat of two megabytes of name and 2,000 bids gets a short answer', async (t) => {
+  const bid = Array.from({ length: 2000 }, (_, n) => ({ id: `b${n}`, impid: '1', price: 2.4 }))
+  const seatbid = [{ seat: 's'.repeat(2_000_000), bid }]
+  t.same((await client.call(callOf({ bid_response: { seatbid } }))).mutations, [])
+})
+
+t.test('a call of an id of more than 1,024 characters is not priced', async (t) => {
+  const before = await outcomes('_other', 'too_large')
+  t.same((await client.call(callOf({ id: 'i'.repeat(1025) }))).mutations, [])
+  t.equal(await outcomes('_other', 'too_large'), before + 1)
+})
+
+t.test('a call that is read in several turns of the event loop is priced', async (t) => {
+  const imp = Array.from({ length: 6000 }, (_, n) => ({ id: String(n), bidfloor: 1 }))
+  const answer = await client.call(callOf({ bid_request: { id: 'auction-long', imp } }))
+  t.equal(answer.mutations.length, 1)
+})
+
 t.test('a bare win notice is attributed to the bid of a call', async (t) => {
   const answer = await client.call(
     callOf({ bid_request: { ...callOf().bid_request, id: 'auction-2' } }, { id: 'bid-won' }),

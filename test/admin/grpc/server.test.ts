@@ -11,7 +11,10 @@ import { deflateSync, gzipSync } from 'node:zlib'
 import * as fc from 'fast-check'
 import t, { type Test } from 'tap'
 import { encodeHeaders } from '../../../admin/grpc/hpack.ts'
+import { RequestHead } from '../../../admin/grpc/request-head.ts'
 import { GrpcServer, grpcStatus } from '../../../admin/grpc/server.ts'
+import { BodyMemory, Http2Stream } from '../../../admin/grpc/stream.ts'
+import { LoopTurn } from '../../../opd/base/loop-turn.ts'
 import { h2specAbsent, h2specFailures } from '../../support/h2spec.ts'
 import { until } from '../../support/until.ts'
 
@@ -20,6 +23,7 @@ const maxMessage = 1024 * 1024
 /** A server with the methods /echo, /twice (the message twice), /large (as many bytes as the message says) and /lasting. */
 async function serve(t: Test, options: { maxStreams?: number; maxConnectionAge?: number } = {}) {
   const lasting: string[] = []
+  const accepted: Socket[] = []
   const grpc = new GrpcServer({
     methods: {
       '/echo': (call) => call.reply(call.message),
@@ -32,10 +36,12 @@ async function serve(t: Test, options: { maxStreams?: number; maxConnectionAge?:
       },
     },
     statusOf: (path) => (path === '/heartbeat' ? 200 : 404),
+    turn: new LoopTurn(),
     ...{ maxMessage, maxStreams: 100, maxConnectionAge: 600_000, ...options },
   })
   const server = createServer({ noDelay: true }, (socket) => {
     socket.on('error', () => {})
+    accepted.push(socket)
     grpc.accept(socket)
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -47,7 +53,7 @@ async function serve(t: Test, options: { maxStreams?: number; maxConnectionAge?:
     server.close()
   })
   return {
-    ...{ grpc, port, lasting },
+    ...{ grpc, port, lasting, accepted },
     session(settings: object = {}): ClientHttp2Session {
       const session = connectHttp2(`http://127.0.0.1:${port}`, { settings })
       session.on('error', () => {})
@@ -328,6 +334,177 @@ t.test('calls that are opened and reset without end end their connection', async
       Buffer.concat([frame(1, 4, stream, request), frame(3, 0, stream, Buffer.from([0, 0, 0, 8]))]),
     )
   t.equal(await ended, constants.NGHTTP2_ENHANCE_YOUR_CALM)
+})
+
+const number = (value: number) => {
+  const bytes = Buffer.alloc(4)
+  bytes.writeUInt32BE(value)
+  return bytes
+}
+const setting = Buffer.from([0, 3, 0, 0, 0, 100])
+for (const [title, spare] of [
+  ['PING (CVE-2019-9512)', frame(6, 0, 0, Buffer.alloc(8))],
+  ['SETTINGS (CVE-2019-9515)', frame(4, 0, 0, setting)],
+  ['empty DATA (CVE-2019-9518)', frame(0, 0, 1)],
+  ['PRIORITY', frame(2, 0, 1, Buffer.from([0, 0, 0, 3, 16]))],
+  ['WINDOW_UPDATE', frame(8, 0, 0, number(1))],
+  ['RST_STREAM of streams that have ended', frame(3, 0, 1, number(8))],
+  ['frames of an unknown type', frame(0x42, 0, 0)],
+] as const)
+  t.test(`a flood of ${title} ends its connection`, async (t) => {
+    const { socket, session } = await serve(t)
+    const client = await socket()
+    const ended = goAwayOf(client)
+    const flood = Buffer.concat(Array.from({ length: 100 }, () => spare))
+    client.write(Buffer.concat([preface, frame(1, 4, 1, request)]))
+    for (let count = 0; count < 100 && !client.destroyed; count++) client.write(flood)
+    t.equal(await ended, constants.NGHTTP2_ENHANCE_YOUR_CALM)
+    t.match(await call(session(), '/echo', 'on'), { grpc: 0 })
+  })
+
+t.test('a caller may send a hundred frames without content with each call', async (t) => {
+  const { socket } = await serve(t)
+  const client = await socket()
+  let answered = 0
+  client.on('data', (bytes: Buffer) => {
+    answered += bytes.toString('latin1').split('grpc-status').length - 1
+  })
+  client.write(preface)
+  const pings = Buffer.concat(Array.from({ length: 98 }, () => frame(6, 0, 0, Buffer.alloc(8))))
+  for (let stream = 1; stream < 80; stream += 2) {
+    const message = frame(0, 1, stream, framed(Buffer.from('a')))
+    client.write(Buffer.concat([pings, frame(1, 4, stream, request), message]))
+  }
+  await until(() => answered === 40)
+  t.pass('4,000 PINGs')
+})
+
+for (const [title, first, code] of [
+  ['with a SETTINGS frame of 33 values', Buffer.concat(Array(33).fill(setting)), 11],
+  ['with an acknowledgement', null, 1],
+] as const)
+  t.test(`a connection that begins ${title} ends`, async (t) => {
+    const { socket } = await serve(t)
+    const client = await socket()
+    const ended = goAwayOf(client)
+    const settings = first === null ? frame(4, 1, 0) : frame(4, 0, 0, first)
+    client.write(Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), settings]))
+    t.equal(await ended, code)
+  })
+
+t.test('a caller that does not read is not read either, and nothing is lost', async (t) => {
+  const { socket, accepted } = await serve(t)
+  const client = await socket()
+  client.pause()
+  const calls = 4000
+  const payload = Buffer.alloc(4000, 'p')
+  client.write(Buffer.concat([preface, frame(8, 0, 0, number(2 ** 30))]))
+  for (let count = 0; count < calls; count++) {
+    const stream = 2 * count + 1
+    client.write(
+      Buffer.concat([frame(1, 4, stream, request), frame(0, 1, stream, framed(payload))]),
+    )
+  }
+  await until(() => accepted[0]!.isPaused() && accepted[0]!.writableLength > 0)
+  t.ok(accepted[0]!.writableLength < 512 * 1024, `${accepted[0]!.writableLength} bytes wait`)
+  let received: Buffer = Buffer.alloc(0)
+  let ended = 0
+  client.on('data', (bytes: Buffer) => {
+    received = received.length === 0 ? bytes : Buffer.concat([received, bytes])
+    let at = 0
+    for (; at + 9 <= received.length; ) {
+      const length = received.readUIntBE(at, 3)
+      if (at + 9 + length > received.length) break
+      if (received[at + 3] === 1 && (received[at + 4]! & 1) === 1) ended++
+      at += 9 + length
+    }
+    received = received.subarray(at)
+  })
+  client.resume()
+  await until(() => ended === calls)
+  t.pass('each call has its answer')
+})
+
+t.test(
+  'calls whose messages are cut at each byte, between those of others, do not mix',
+  async (t) => {
+    const { socket } = await serve(t)
+    const client = await socket()
+    let received = Buffer.alloc(0)
+    client.on('data', (chunk: Buffer) => {
+      received = Buffer.concat([received, chunk])
+    })
+    const messages = Array.from({ length: 60 }, (_, n) =>
+      framed(Buffer.from(`<${n}>`.padEnd(40, 'x'))),
+    )
+    const frames = (write: (stream: number, message: Buffer, cut: number) => Buffer) =>
+      messages.map((message, n) => write(2 * n + 1, message, n % message.length))
+    client.write(
+      Buffer.concat([
+        preface,
+        ...frames((stream) => frame(1, 4, stream, request)),
+        ...frames((stream, message, cut) => frame(0, 0, stream, message.subarray(0, cut))),
+        ...frames((stream, message, cut) =>
+          // Padded by three bytes.
+          frame(
+            0,
+            9,
+            stream,
+            Buffer.concat([Buffer.of(3), message.subarray(cut), Buffer.alloc(3)]),
+          ),
+        ).reverse(),
+      ]),
+    )
+    await until(() => received.toString('latin1').split('grpc-status').length === 61)
+    for (let at = 0; at < received.length; at += 9 + received.readUIntBE(at, 3)) {
+      if (received[at + 3] !== 0) continue
+      const stream = received.readUInt32BE(at + 5)
+      const body = received.subarray(at + 9, at + 9 + received.readUIntBE(at, 3))
+      t.ok(body.equals(messages[(stream - 1) / 2]!), `stream ${stream}`)
+    }
+  },
+)
+
+t.test('compressed calls at once are answered each with its own message', async (t) => {
+  const { session } = await serve(t)
+  const client = session()
+  await once(client, 'remoteSettings')
+  const texts = Array.from({ length: 80 }, (_, n) => `${n}-`.repeat(1 + n * 50))
+  const more = { 'grpc-encoding': 'gzip' }
+  const left = client.request(headers('/echo', more))
+  left.on('error', () => {})
+  const answers = texts.map((text) => ask(client, '/echo', framed(gzipSync(text), 1), more))
+  left.end(framed(gzipSync('left'), 1))
+  left.close(constants.NGHTTP2_CANCEL)
+  t.same(
+    (await Promise.all(answers)).map(({ message }) => String(message)),
+    texts,
+  )
+  t.match(await ask(client, '/echo', framed(Buffer.alloc(0), 1), more), {
+    grpc: grpcStatus.internal,
+  })
+  t.match(await ask(client, '/echo', framed(gzipSync('a'), 1)), { grpc: grpcStatus.internal })
+})
+
+t.test('a head with values that are too long ends its call alone', async (t) => {
+  const { session } = await serve(t)
+  const client = session()
+  const reset = constants.NGHTTP2_PROTOCOL_ERROR
+  const long = 'x'.repeat(300)
+  t.match(await call(client, `/${long}`, ''), { status: 0, reset })
+  const timed = ask(client, '/echo', framed(Buffer.from('a')), { 'grpc-timeout': long })
+  t.match(await timed, { status: 0, reset })
+  t.match(await ask(client, '/echo', framed(Buffer.from('a')), { other: long }), { grpc: 0 })
+})
+
+t.test('responses that a caller does not take share a memory that has a bound', async (t) => {
+  const memory = new BodyMemory(100)
+  const stream = () => new Http2Stream(1, new RequestHead(), 0, memory, 0)
+  const [first, second] = [stream(), stream()]
+  t.equal(first.holdResponse(60), true)
+  t.equal(second.holdResponse(60), false)
+  first.drop()
+  t.equal(second.holdResponse(60), true)
 })
 
 t.test('calls beyond the limit of a connection are refused, and others go on', async (t) => {

@@ -74,3 +74,25 @@ t.test('and nothing else, whatever the request says', (t) => {
   })
   t.end()
 })
+
+t.test('a long name is hashed for each bid, so it is shortened; long names stay different', (t) => {
+  const featuresWith = (name: string, seat: string) =>
+    featuresOf({
+      root: `"site":{"domain":"d${name}","publisher":{"id":"p${name}"}},"device":{"geo":{"country":"c${name}"}}`,
+      imp: `"tagid":"t${name}","pmp":{"deals":[{"id":"${name}"}]}`,
+      raw: `{"seatbid":[{"seat":"${seat}","bid":[{"id":"b","impid":"1","dealid":"${name}","price":2,"nurl":"svc_opd=\${SVC_OPD_CONTEXT}"}]}]}`,
+    })
+  const long = 'n'.repeat(300_000)
+  const features = featuresWith(long, long)
+  for (const key of ['publisher', 'domain', 'placement', 'country', 'deal', 'seat'])
+    t.equal((features[key] as string).length, 1024, key)
+  for (const other of [`x${long.slice(1)}`, `${long.slice(1)}x`, `${long}n`])
+    t.not(featuresWith('n', other).seat, features.seat)
+  const longest = 'n'.repeat(1023)
+  t.match(featuresWith(longest, longest), {
+    publisher: `p${longest}`,
+    seat: longest,
+    deal: longest,
+  })
+  t.end()
+})
