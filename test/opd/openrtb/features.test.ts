@@ -96,3 +96,11 @@ t.test('a long name is hashed for each bid, so it is shortened; long names stay 
   })
   t.end()
 })
+
+t.test('the host of a page is searched in its first 1,024 characters', (t) => {
+  const domainOf = (page: string) => featuresOf({ root: `"site":{"page":"${page}"}` }).domain
+  t.equal(domainOf(`https://news.example/${'p'.repeat(300_000)}`), 'news.example')
+  t.equal(domainOf(`https://${'u'.repeat(2000)}@news.example/`), 'u'.repeat(1016))
+  t.equal(domainOf(`${'s'.repeat(300_000)}://news.example/`), undefined)
+  t.end()
+})
