@@ -444,10 +444,18 @@ export class FastConnection extends FastReply implements Inbound, BodySink {
     const { keepAlive, headTimeout } = this.lane.config()
     const limit = idle ? keepAlive : headTimeout
     if (this.state === 'responding' || now - this.since <= limit) return
-    if (!this.closed && writableLength === 0) return this.expire(!idle)
+    if (!this.closed && writableLength === 0) return this.expireAfterReads(!idle)
     // A caller that does not read its response would occupy memory and a connection for ever.
     this.lane.onClosed('unread')
     this.socket.destroy()
+  }
+
+  /** Time limits are checked before sockets are read: while the loop was held, the next bytes may have arrived. */
+  private expireAfterReads(requestExpected: boolean): void {
+    const { since, state } = this
+    setImmediate(() => {
+      if (this.since === since && this.state === state) this.expire(requestExpected)
+    })
   }
 
   private expire(requestExpected: boolean): void {

@@ -38,6 +38,22 @@ t.test(
   },
 )
 
+t.test('a request that arrived while the loop was held finds its connection open', async (t) => {
+  const supplier = await httpSupplier((_request, response) => void response.end('{}'))
+  const proxy = await startProxy(
+    { acme: { endpoints: [supplier.url] } },
+    { lane: 'fast', proxy: { keepAlive: '200ms', headTimeout: '200ms' } },
+  )
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  const caller = keptOpen(proxy.port)
+  t.match(await caller.ask(post('/bid/acme', '1')), { status: 200 })
+  const asked = caller.ask(post('/bid/acme', '2'))
+  const end = performance.now() + 600
+  while (performance.now() < end);
+  // An answer of any kind: after such a hold the proxy may refuse the request as overload.
+  t.match((await asked).bytes, /^HTTP\/1\.1 20/)
+})
+
 t.test('who had connected when the listener closed is answered', async (t) => {
   const supplier = await httpSupplier((_request, response) => void response.end('{}'))
   const proxy = await startProxy({ acme: { endpoints: [supplier.url] } })
