@@ -1,5 +1,5 @@
 /** The access log of bid requests: which requests have a line, what is in it, and what it never does to them. */
-import { readFileSync, renameSync } from 'node:fs'
+import { existsSync, readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
 import { AccessLog, accessLogSchema } from '../../proxy/access-log.ts'
@@ -10,8 +10,9 @@ import { post, raw } from '../support/raw.ts'
 import { httpSupplier, rawSupplier } from '../support/supplier.ts'
 import { until } from '../support/until.ts'
 
+/** None while the file is not there: it is opened after the reload. */
 const linesOf = (path: string) =>
-  readFileSync(path, 'utf8')
+  (existsSync(path) ? readFileSync(path, 'utf8') : '')
     .split('\n')
     .filter((line) => line !== '')
     .map((line) => JSON.parse(line) as Record<string, unknown>)
