@@ -34,6 +34,8 @@ type Section = Bench<typeof options, World>['sections'][string]
 const store = 'PostgreSQL and Redis'
 const main = fileURLToPath(new URL('../../main.ts', import.meta.url))
 const filesOfFolder = 10
+/** Milliseconds from which a change is printed while it runs. */
+const slow = 1000
 
 interface World extends AsyncDisposable {
   nodes: readonly Service[]
@@ -181,6 +183,10 @@ async function openWorld(run: SuppliersRun): Promise<World> {
           }
         }),
       )
+      if (times.some((each) => each === null || each > slow))
+        run.say(
+          `  ${new Date().toISOString()} ${id}, version ${version}: ${times.map((ms) => ms?.toFixed() ?? 'changed back').join(' / ')} ms on the nodes`,
+        )
       return times.includes(null) ? null : Math.max(...times.map(Number))
     },
     [Symbol.asyncDispose]: () => held.disposeAsync(),
