@@ -22,8 +22,6 @@ const depths: readonly [wins: number, factor: number][] = [
 const winsToEnd = depths.at(-1)![0]
 /** Notices count as stopped after so many expected wins without a win. */
 const dueBeforeSilence = 40
-/** Bids that had the time to win, without a single win ever: what they earn cannot be checked, so prices go back until one comes. */
-const bidsBeforeFirstWin = 200
 /** Wins at this node before `silence` may act, or a guard that acts may end. */
 const winsBeforeGuards = 50
 /** Expected wins for which a guard acts. Each alarm that follows before the start is over doubles them. */
@@ -61,8 +59,6 @@ export class Guards {
   private due = 0
   /** When the newest bid that won was sent. */
   private newest = 0
-  /** Bids that had the time to win before the first win. */
-  private unproven = 0
   /** Expected wins for which the guard still acts. */
   private held = 0
   private doublings = 0
@@ -137,10 +133,6 @@ export class Guards {
     // Only bids sent after the newest bid that won can be missing a notice because notices stopped.
     this.due += newer
     if (this.guard !== 'silence') this.held -= dues
-    if (this.winsKnown === 0) {
-      this.unproven += bids
-      if (this.unproven >= bidsBeforeFirstWin) this.switchTo('silence')
-    }
     if (this.winsEver < winsBeforeGuards) return matured
     if (this.due > dueBeforeSilence) this.switchTo('silence')
     else if (this.acts && this.guard !== 'silence' && this.held <= 0) this.switchTo('start')

@@ -15,7 +15,7 @@ const params: Record<string, string> = {
   svc_opd: 'abc',
 }
 /** Calls that do more than edit suppliers. */
-const steering = /^\/api\/svc\/(opd|models|impressions|users|endpoints)\//
+const steering = /^\/api\/svc\/(opd|models|impressions|users|endpoints|alerts)\//
 
 function needed(method: string, path: string): Role {
   // A notice writes, whatever its method.

@@ -77,19 +77,6 @@ t.test(
   },
 )
 
-t.test('prices that no win has ever proved are not lowered, until the first one', (t) => {
-  const guards = new Guards()
-  const { bid, now, guard } = run(guards, { bids: 400, rate: () => 0 })
-  t.equal(guard, 'silence')
-  t.ok(bid >= 200 && bid < 230, `after ${bid} bids, 15 of which could still win`)
-  t.equal(guards.lowest(0.5), 1)
-  guards.won(now, 1, 1, now + 1, true)
-  t.equal(guards.lowest(0.5), 0.85)
-  const rare = run(guards, { bids: 300, rate: () => 0, from: now + 1000 })
-  t.equal(rare.acted, null, 'few wins are no reason after the first one')
-  t.end()
-})
-
 t.test('a fall of a fifth acts within a few hundred wins, and is over in time', (t) => {
   const guards = new Guards()
   const { now, acted } = run(guards, { bids: 20_000, rate: () => 0.5 })
