@@ -115,7 +115,15 @@ t.test('what is no whole backup, or of another kind of store, is refused', async
     at('p.yaml'),
     `store: {database: "postgres://127.0.0.1:1/x"}\nopd: {keys: [{id: 1, secret: ${key}}]}\n`,
   )
-  const without = await runHere(['backup', at('keys'), '--config', at('p.yaml')])
+  t.match(await runHere(['backup', at('rows'), '--config', at('p.yaml')]), {
+    code: 1,
+    stderr: /ECONNREFUSED/,
+  })
+  t.same(readdirSync(at('rows')), [], 'no half of a copy')
+  const without = await runHere([
+    ...['backup', at('keys'), '--no-database'],
+    ...['--config', at('p.yaml')],
+  ])
   t.match(
     without,
     { code: 0, stdout: /keys, models and configuration, no database/ },
