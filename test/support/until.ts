@@ -35,3 +35,9 @@ export async function until(
 /** Lets time pass where time itself is under test, or where a thing must not happen: `why` says which. */
 export const timePasses = (ms: number, _why: string): Promise<void> =>
   new Promise((resolve) => setTimeout(resolve, ms))
+
+/** Holds the event loop for so many milliseconds, where that itself is under test. */
+export function holdLoop(ms: number): void {
+  const end = performance.now() + ms
+  while (performance.now() < end);
+}

@@ -1,12 +1,10 @@
 /** Work of one turn of the event loop: what finds it spent waits, in the order of arrival. */
 import t from 'tap'
 import { LoopTurn } from '../../../opd/base/loop-turn.ts'
+import { holdLoop } from '../../support/until.ts'
 
 /** Keeps the processor busy for longer than a turn. */
-function spendTurn(): void {
-  const end = performance.now() + 4
-  while (performance.now() < end);
-}
+const spendTurn = () => holdLoop(4)
 const immediate = () => new Promise((resolve) => setImmediate(resolve))
 
 t.test('work is done at once until the turn is spent', async (t) => {

@@ -10,7 +10,7 @@ import { redisAbsent, startRedis } from '../../support/redis.ts'
 import { absent as s3Absent, startS3 } from '../../support/s3.ts'
 import { serveNode } from '../../support/served-node.ts'
 import { echoSupplier, startNode, yamlOf } from '../../support/service-node.ts'
-import { until } from '../../support/until.ts'
+import { startLimit, until } from '../../support/until.ts'
 
 const key = Buffer.alloc(32, 9).toString('base64url')
 const site = { domain: 'd1.example', publisher: { id: 'p1' } }
@@ -95,7 +95,7 @@ t.test(
     const shared = async () =>
       (await node.metrics()).get('bidweir_model_shared_total{result="written"}')!
     const already = await shared()
-    await until(async () => (await shared()) > already, { limit: 120_000 })
+    await until(async () => (await shared()) > already, { limit: startLimit })
     for (let n = 0; n < 2; n++) {
       const made = await command(
         ['backup', 's3://backups/bids', '--keep', '1', '--config', 'bidweir.yaml'],
