@@ -13,18 +13,25 @@ import { until } from '../../support/until.ts'
 async function openCarrier(t: Test) {
   const server = await startRedis()
   t.teardown(() => server.stop())
+  const clients: RedisState[] = []
   return {
     async open(): Promise<ModelBus> {
       const options = { url: server.url, location: 'us', bidTtl: () => 60_000, onNodes() {} }
       const redis = new RedisState({ ...options, log: silent })
       t.teardown(() => redis.close())
       await until(() => redis.connected)
+      clients.push(redis)
       return redis.models
     },
-    /** Kills the server and starts it again, without what it had in memory. */
+    /**
+     * Kills the server and starts it again, without what it had in memory. A node without a model leads after some rounds
+     * without another candidate, and rounds of a test take milliseconds: all are connected again first.
+     */
     async restart() {
       await server.stop()
+      await until(() => clients.every(({ connected }) => !connected))
       await server.start()
+      await until(() => clients.every(({ connected }) => connected))
     },
   }
 }
