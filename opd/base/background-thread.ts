@@ -1,5 +1,5 @@
 /** Threads whose work may wait a little: bid traffic on the same core goes first. */
-import { constants, setPriority } from 'node:os'
+import { getPriority, setPriority } from 'node:os'
 
 /** On other systems it is processes that have a priority, and that of this process must stay. */
 const threadsHavePriorities = process.platform === 'linux'
@@ -11,5 +11,6 @@ const threadsHavePriorities = process.platform === 'linux'
  */
 export function runInBackground(): void {
   // 0 is the calling thread (setpriority(2), "C library/kernel differences").
-  if (threadsHavePriorities) setPriority(0, constants.priority.PRIORITY_BELOW_NORMAL)
+  // Relative: if the service itself runs at a nice value above 10, an absolute 10 would be refused.
+  if (threadsHavePriorities) setPriority(0, Math.min(getPriority(0) + 10, 19))
 }
