@@ -21,7 +21,6 @@ import { twoProcesses } from './workers.ts'
 
 const options = {
   proxies: { value: '', help: 'names of proxies; all where none is given' },
-  before: { value: '', help: 'main.ts of an older checkout, for the section `keys`' },
 }
 type Options = typeof options
 type Section = Bench<Options, State>['sections'][string]
@@ -271,7 +270,7 @@ await bench<Options, State>({
     },
     keys: {
       title: 'Keys of endpoints: CPU microseconds of a no-bid',
-      run: (run, { caller, supplier }) => costOfKeys(run, caller, supplier.url, run.options.before),
+      run: (run, { caller, supplier }) => costOfKeys(run, caller, supplier.url),
     },
     profile: {
       title: 'Where the CPU time of a request goes',
