@@ -3,10 +3,10 @@ import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Run } from '../harness/bench.ts'
-import { newFolder } from '../harness/child.ts'
+import { Child, newFolder } from '../harness/child.ts'
 import type { Block } from '../harness/report.ts'
-import { type Caller, startService, supplier } from '../harness/service.ts'
-import { inTurns, mean, median, standardError } from '../harness/statistics.ts'
+import { mean, median, standardError } from '../harness/statistics.ts'
+import type { ExchangeJob } from './exchange-probe.ts'
 
 /** What the fast lane chooses and sends by. */
 const keys = (url: string) => ({
@@ -20,7 +20,7 @@ const keys = (url: string) => ({
   healthCheck: { interval: '5s' },
 })
 
-const root = fileURLToPath(new URL('../..', import.meta.url))
+const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')
 
 /** What each request of a supplier without the keys passes because they exist, and what is there instead in the copy. */
 const branches: readonly (readonly [file: string, from: string, to: string])[] = [
@@ -68,10 +68,10 @@ const branches: readonly (readonly [file: string, from: string, to: string])[] =
   ],
 ]
 
-/** A copy of this checkout without the branches. */
+/** A copy of this checkout without the branches; below `again`, a second one. */
 function copyWithout() {
   const folder = newFolder()
-  for (const name of ['admin', 'opd', 'proxy', 'service', 'main.ts', 'guard.mjs', 'package.json'])
+  for (const name of ['opd', 'proxy', 'package.json'])
     cpSync(join(root, name), join(folder.path, name), { recursive: true })
   symlinkSync(join(root, 'node_modules'), join(folder.path, 'node_modules'))
   for (const [file, from, to] of branches) {
@@ -80,59 +80,51 @@ function copyWithout() {
     if (!source.includes(from)) throw new Error(`${file} does not contain: ${from}`)
     writeFileSync(path, source.replace(from, to))
   }
+  for (const name of ['opd', 'proxy', 'package.json'])
+    cpSync(join(folder.path, name), join(folder.path, 'again', name), { recursive: true })
   return folder
 }
 
-const names = ['without the branches', 'plain', 'with the keys'] as const
-type Name = (typeof names)[number]
+const url = 'http://127.0.0.1:1/openrtb'
+/** The copy is measured twice: what differs then is what two equal programs differ by. */
+const subjectsOf = (copy: string) => [
+  { name: 'without the branches', root: copy, route: { endpoints: [url] } },
+  { name: 'the same again', root: `${copy}/again`, route: { endpoints: [url] } },
+  { name: 'plain', root, route: { endpoints: [url] } },
+  { name: 'with the keys', root, route: keys(url) },
+]
 
-export async function costOfKeys(
-  { quick, say }: Pick<Run, 'quick' | 'say'>,
-  caller: Caller,
-  url: string,
-): Promise<Block[]> {
+export async function costOfKeys({ quick, say }: Pick<Run, 'quick' | 'say'>): Promise<Block[]> {
   using copy = copyWithout()
-  const plain = { suppliers: [supplier('bench', url)] }
-  const start: Record<Name, () => ReturnType<typeof startService>> = {
-    'without the branches': () => startService(plain, { program: join(copy.path, 'main.ts') }),
-    plain: () => startService(plain),
-    'with the keys': () =>
-      startService({ node: { zone: 'a' }, suppliers: [supplier('bench', url, keys(url))] }),
-  }
-  const ask = (port: number, measure: number) =>
-    caller.ask({
-      ...{ port, paths: ['/bid/bench?kind=no-bid'], connections: 64, rate: 0, warm: 0, measure },
+  const subjects = subjectsOf(copy.path)
+  const found = subjects.map(() => ({ us: [] as number[], more: [] as number[] }))
+  // What a process compiles differs from that of another one of the same code: several of them.
+  for (let n = 0; n < (quick ? 1 : 12); n++) {
+    await using probe = new Child<ExchangeJob, number[][]>(
+      new URL('exchange-probe.ts', import.meta.url),
+    )
+    // Another one is compiled first in each process.
+    const order = subjects.map((_, at) => (at + n) % subjects.length)
+    const rounds = await probe.ask({
+      subjects: order.map((at) => subjects[at]!),
+      ...{ rounds: quick ? 4 : 40, requests: quick ? 1000 : 10_000 },
     })
-  const found = new Map<Name, { us: number[]; more: number[] }>(
-    names.map((name) => [name, { us: [], more: [] }]),
-  )
-  // What a process compiles differs from that of another one of the same code: several of each.
-  for (let set = 0; set < (quick ? 1 : 6); set++) {
-    await using stack = new AsyncDisposableStack()
-    const subjects: { name: Name; service: Awaited<ReturnType<typeof startService>> }[] = []
-    for (const name of names) subjects.push({ name, service: stack.use(await start[name]()) })
-    for (const { service } of subjects) await ask(service.proxy, quick ? 500 : 6000)
-    const samples = await inTurns(quick ? 2 : 10, subjects, async ({ service }) => {
-      const from = service.cpu()
-      const { total, failed } = await ask(service.proxy, quick ? 300 : 1000)
-      return (service.cpu() - from) / (total + failed)
-    })
-    const reference = samples.get(subjects[0]!)!
-    for (const [{ name }, us] of samples) {
+    const reference = rounds[order.indexOf(0)]!
+    for (const [at, us] of order.map((at, index) => [at, rounds[index]!] as const)) {
       // Of the rounds, one by one: what the machine does meanwhile concerns all alike.
       const more = median(us.map((each, round) => each - reference[round]!))
-      found.get(name)!.us.push(median(us))
-      found.get(name)!.more.push(more)
-      say(`  ${name}: ${median(us).toFixed(2)} us, ${more.toFixed(2)} more`)
+      found[at]!.us.push(median(us))
+      found[at]!.more.push(more)
+      say(`  ${subjects[at]!.name}: ${median(us).toFixed(3)} us, ${more.toFixed(3)} more`)
     }
   }
   return [
-    'CPU time of the process for each no-bid, 64 connections, as many requests as it takes. "plain" has none of the keys; "without the branches" is a copy of the program from which everything is cut that a request of such a supplier passes because the keys exist: canary, mirror, outliers, rules of headers, access log. Six processes of each, ten interleaved rounds of a second; medians of the rounds, means of the processes, differences round by round with their standard error.',
+    'CPU time of the exchange of a no-bid, from its head to the account, without sockets, whose cost varies by more than what is looked for. "plain" has none of the keys; "without the branches" is a copy of the program from which everything is cut that a request of such a supplier passes because the keys exist: canary, mirror, outliers, rules of headers, access log. Twelve processes, in each 40 interleaved rounds of 10,000 requests; medians of the rounds, means of the processes, differences round by round with their standard error.',
     {
-      head: ['', 'us', `more than ${names[0]}`],
-      rows: [...found].map(([name, { us, more }]) => [
-        ...[name, mean(us).toFixed(2)],
-        name === names[0] ? '' : `${mean(more).toFixed(2)} ± ${standardError(more).toFixed(2)}`,
+      head: ['', 'us', `more than ${subjects[0]!.name}`],
+      rows: found.map(({ us, more }, at) => [
+        ...[subjects[at]!.name, mean(us).toFixed(3)],
+        at === 0 ? '' : `${mean(more).toFixed(3)} ± ${standardError(more).toFixed(3)}`,
       ]),
     },
   ]

@@ -269,8 +269,8 @@ await bench<Options, State>({
       run: (run, { caller, supplier }) => besideOtherWork(run, caller, supplier.url),
     },
     keys: {
-      title: 'Keys of endpoints: CPU microseconds of a no-bid',
-      run: (run, { caller, supplier }) => costOfKeys(run, caller, supplier.url),
+      title: 'Keys of endpoints: CPU microseconds of the exchange of a no-bid',
+      run: (run) => costOfKeys(run),
     },
     profile: {
       title: 'Where the CPU time of a request goes',
