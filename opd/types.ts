@@ -93,7 +93,7 @@ export interface DecisionRecord {
   /** `seatbid.seat`; absent if the bid response names none. */
   seat?: string | undefined
   /** Whether a win of this bid may train the model (test, no_rate: never). */
-  teaches: boolean
+  trains: boolean
   /** The bytes that `Learner.expose` returned; empty if a win does not train the model. */
   features: Uint8Array
   /** Win probability at in_ba and at out_ba, by the model; absent if the model was not asked. */

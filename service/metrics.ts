@@ -264,7 +264,7 @@ export function bindStateMetrics(registry: Registry, parts: StateParts): void {
     ),
     counter(
       'bidweir_outcomes_recovered_total',
-      'Notices on disk that were taught and counted after a commit without a response, or for a process that ended',
+      'Notices on disk that were counted and trained the model after a commit without a response, or for a process that ended',
       () => one(outcomes.counts.recovered),
     ),
     gauge(

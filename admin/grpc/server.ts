@@ -180,7 +180,7 @@ export class GrpcServer {
     if (this.isDraining) connection.drain()
   }
 
-  /** Callers are told to open no further call here. */
+  /** Sends GOAWAY, so that callers open no further call here. */
   drain(): void {
     this.isDraining = true
     for (const connection of this.connections.keys()) connection.drain()

@@ -25,7 +25,7 @@ export interface Store {
   migrated: readonly string[]
   /**
    * Milliseconds since the epoch, the same on every node: by the clock of PostgreSQL, as last read. The service uses no
-   * other: contexts, tokens and rows that one node makes are judged by another.
+   * other: contexts, tokens and rows that one node makes are checked by another.
    */
   clock(): number
   /** Milliseconds that this clock is ahead of this node's; 0 with SQLite. */

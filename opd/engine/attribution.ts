@@ -35,11 +35,11 @@ export function createAttribution(
 
   /** Adds features that did not fit in the context. If no log has them, the record no longer trains the model. */
   async function withFeatures(record: DecisionRecord): Promise<DecisionRecord> {
-    if (!record.teaches || record.features.length > 0) return record
+    if (!record.trains || record.features.length > 0) return record
     const same = ({ id }: DecisionRecord) => id === record.id
     const local = bidLog.find(record.bidId).find(same)
     const logged = local ?? (await fromShared(record.bidId))?.find(same)
-    return logged ?? { ...record, teaches: false }
+    return logged ?? { ...record, trains: false }
   }
 
   /**

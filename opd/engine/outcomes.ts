@@ -40,7 +40,7 @@ export function createOutcomes(deps: OutcomeDeps): Outcomes {
 
   /** Trains only if the model was exposed to the bid: the record then has features. */
   function train(record: DecisionRecord, work: (learner: PricingLearner) => void): void {
-    if (record.teaches && record.features.length > 0)
+    if (record.trains && record.features.length > 0)
       guarded('training', record, () => work(learners.of(record.mode)))
   }
 

@@ -348,7 +348,7 @@ export class Pricing {
       publisher: this.terms.publisher,
       domain: this.terms.domain,
       seat: this.terms.seat,
-      teaches: features.length > 0,
+      trains: features.length > 0,
       features,
       floor: bid.floor,
       winIn: decision?.winIn,

@@ -58,7 +58,7 @@ class Sample {
     if (++this.size >= most) this.open = false
   }
 
-  /** Those of one moment belong together: their ends cannot be told apart. */
+  /** Those of one moment belong together: their ends cannot be distinguished. */
   takes(now: number): boolean {
     return this.open || (this.size > 0 && now === this.until)
   }

@@ -88,7 +88,7 @@ class Import {
   private readonly streams: CommandStreams
   private readonly deps: NoticeDeps
   private readonly notices: Notices
-  /** The time of the notice at hand: notices are judged by it. */
+  /** The time of the notice at hand: contexts, caps and hours are those of this time. */
   private readonly now = Date.now()
 
   constructor(

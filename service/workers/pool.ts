@@ -52,7 +52,7 @@ const flushTimeout = 250
 const overdueReports = 1000 / reportEvery
 /**
  * A worker of which so many reports are missing (5 s) does not respond any more: it is killed and replaced. Until the first
- * report of a process its code is loaded (60 s). Reports are counted, not time: a delay of this process is none of a worker.
+ * report of a process its code is loaded (60 s). Reports are counted, not time: a delay of this process is no delay of a worker.
  */
 const maxMissingReports = 5000 / reportEvery
 const maxMissingAtStart = 60_000 / reportEvery

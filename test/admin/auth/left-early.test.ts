@@ -1,6 +1,6 @@
 /**
  * A call that is refused before its body has come, by a caller who leaves before the answer: nothing of it is done.
- * fastify goes on behind a hook whose reply is over, and a reply is over, too, where nobody is left to hear it.
+ * fastify goes on behind a hook whose reply is over, and a reply is over, too, after its caller has left.
  */
 import { once } from 'node:events'
 import { connect } from 'node:net'

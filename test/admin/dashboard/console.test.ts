@@ -78,7 +78,7 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
     t.match(
       await first(),
       /^Down <b>.*Fault.*no request was answered.*100%/s,
-      'a dead supplier is on top',
+      'a supplier that does not answer is on top',
     )
     const idle = await row(page, 'Idle').locator('td').allTextContents()
     t.match(idle[0], 'No requests')

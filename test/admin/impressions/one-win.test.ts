@@ -26,7 +26,7 @@ t.test('a win with its context, and the same one again with and without', async 
       margin: '0.1',
     },
   ])
-  t.same(learner.lessons, [{ kind: 'win', features: 'x1', cleared: 0.9 }])
+  t.same(learner.updates, [{ kind: 'win', features: 'x1', cleared: 0.9 }])
   t.equal(counters.received, 3)
 })
 
@@ -136,7 +136,7 @@ t.test('identical notices at the same moment are one win', async (t) => {
   }))
   await Promise.all(notices.map((notice) => notify(notice)))
   t.same(tally(), { attributed: 1, duplicate: 19 })
-  t.equal(learner.lessons.length, 1)
+  t.equal(learner.updates.length, 1)
   await Promise.all(Array.from({ length: 20 }, () => notify({ bid_id: 'ghost', price: '1' })))
   t.same(tally(), { attributed: 1, unattributed: 1, duplicate: 38 })
 })
@@ -151,7 +151,7 @@ t.test('a store that is lost is 503, counts nothing, and the win comes in later'
   t.equal(lost.headers.get('retry-after'), '1')
   t.equal((await notify({ bid_id: 'ghost', price: '1' })).http, 503)
   t.equal(counters.received, 0)
-  t.same(learner.lessons, [])
+  t.same(learner.updates, [])
   ledger.fails = false
   t.match((await notify(notice)).body, { status: 'attributed' })
 })
@@ -216,7 +216,7 @@ t.test('notices with and without context at once are one row', async (t) => {
   t.equal(unattributed + duplicate!, 11)
   t.match(ledger.rows, [{ status: 'attributed' }])
   t.equal(ledger.rows.length, 1)
-  t.same(tally(), {}, 'the first node heard of none')
+  t.same(tally(), {}, 'the first node has counted nothing')
   await notify(notices[0]!)
   t.same(tally(), { duplicate: 1 })
 })

@@ -72,7 +72,7 @@ t.test('one entry for each bid, in order, with a context of its own', async (t) 
       by: 'context',
     })
   const deal = engine.explain(entries[1]!.svc_opd, 'b').record
-  t.match(deal, { arm: 'fixed', teaches: false, outBa: '1' })
+  t.match(deal, { arm: 'fixed', trains: false, outBa: '1' })
 })
 
 t.test('refusals are problem documents', async (t) => {

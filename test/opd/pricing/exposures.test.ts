@@ -53,11 +53,11 @@ t.test('a decision that is left out trains with neither its exposure nor its win
   t.equal(counted().exposuresLeftOut, 1)
   t.equal(answer.price, 0.9, 'it has its price')
   const { record } = engine.explain(answer.svcOpd, 'last')
-  t.match(record, { teaches: false, arm: 'treated', outBa: '0.9' })
+  t.match(record, { trains: false, arm: 'treated', outBa: '0.9' })
   engine.learnWin(record!, 0.8, false)
-  t.same(learner.lessons, [])
+  t.same(learner.updates, [])
   clock.now += 5000
   const next = engine.explain(auction(engine, { id: 'next' }).svcOpd, 'next').record!
   engine.learnWin(next, 0.8, false)
-  t.equal(learner.lessons.length, 1)
+  t.equal(learner.updates.length, 1)
 })

@@ -60,7 +60,7 @@ t.test('an upgrade with a body is refused, and no other connection ends', async 
     if (ignores) t.equal(answer.body, 'plain', framing)
     else t.ok(answer.body === 'plain' || answer.closed, framing)
   }
-  t.equal((await raw(proxy.port, get('/pass/nobody/x'))).status, 404, 'the process lives')
+  t.equal((await raw(proxy.port, get('/pass/nobody/x'))).status, 404, 'the process goes on')
 })
 
 t.test('an upgrade outside of /pass is 404', async (t) => {

@@ -41,7 +41,7 @@ t.test('without checks, only an endpoint that failed earlier ones changes its st
     changed.push([endpoint, fault])
   })
   checks.configure([healthy!, failed!], undefined, null)
-  // Each change is told to all processes of the node: thousands of suppliers have none at a start.
+  // Each change is sent to all processes of the node: thousands of suppliers send none at a start.
   t.strictSame(changed, [[failed, null]])
   t.end()
 })
