@@ -25,8 +25,7 @@ import type {
   RewrittenResponse,
   StandaloneResult,
 } from '../types.ts'
-import { createAttribution } from './attribution.ts'
-import { createOutcomes } from './outcomes.ts'
+import { createAttribution, createOutcomes } from './notices.ts'
 
 interface EngineDeps {
   learners: Learners

@@ -2,7 +2,7 @@
  * Spans of bids and notices. Whether a request is traced is decided when it begins, because the supplier is sent the parent of
  * its own span; the spans are made when it ends.
  */
-import type { FinishedNotice, NoticeSpan, NoticeTracer } from '../../admin/impressions/tracer.ts'
+import type { FinishedNotice, NoticeSpan, NoticeTracer } from '../../admin/impressions/route.ts'
 import type { Log } from '../../opd/base/log.ts'
 import { requestIdOf } from '../../opd/protobuf/request-id.ts'
 import { shortId } from '../../opd/shared/short-id.ts'
