@@ -31,6 +31,7 @@ const refusedOutcomes = [
 /** Of each outcome, so that a flood of one does not hide the others. */
 const kept = 100
 
+/** The last requests without a response of their supplier. Bounded. */
 export class RefusedRequests {
   private readonly rings = new Map(
     refusedOutcomes.map((outcome) => [

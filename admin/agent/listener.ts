@@ -51,6 +51,7 @@ interface AgentDeps {
   turn: LoopTurn
 }
 
+/** The gRPC listener for exchanges that ask for prices. */
 export class AgentListener {
   private readonly deps: AgentDeps
   private readonly grpc: GrpcServer

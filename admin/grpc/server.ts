@@ -140,6 +140,7 @@ interface GrpcServerOptions {
   turn: LoopTurn
 }
 
+/** A gRPC server on HTTP/2 of its own. */
 export class GrpcServer {
   private readonly methods: ReadonlyMap<string, GrpcMethod>
   private readonly options: GrpcServerOptions

@@ -50,6 +50,11 @@ const lossSchema = z.object({
 export type LossOutcome = z.infer<typeof lossSchema>
 
 export const noticeOutcome = (body: string): NoticeOutcome => noticeSchema.parse(JSON.parse(body))
+/**
+ * What an entry of the journal says of a loss.
+ *
+ * @throws if the text is not such an outcome
+ */
 export const lossOutcome = (body: string): LossOutcome => lossSchema.parse(JSON.parse(body))
 
 /** Without features, a notice of the bid does not train the model. */

@@ -93,6 +93,7 @@ const needsContext = ({ mode, via }: DecisionRecord) => mode === 'margin' && via
 const anonymousRows = 1000
 const anonymousRowsPerSecond = 10
 
+/** Processes win notices: attribution, ledger, outcome. */
 export class Notices {
   private readonly deps: NoticeDeps
   private readonly anonymousRefusals: TokenBucket

@@ -147,6 +147,7 @@ const lossCall: Omit<Route, 'handler'> = {
   head: false,
 }
 
+/** The plugin of `/opd/imp` and `/opd/loss`. */
 export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
   const { auth, verifier, counters, log, notices } = deps
   if (auth === 'bearer' && verifier === null) throw new Error('auth bearer needs a verifier')

@@ -198,6 +198,7 @@ export const bidRoute = ({ engine, account }: DecisionsDeps): Route => ({
   },
 })
 
+/** The plugin of the call that explains a decision. */
 export function decisions({
   engine,
   authenticate,

@@ -33,6 +33,11 @@ const sliceRows = 100
 /** As in the sums of an hour: suppliers may send any text as currency. */
 const longestCurrency = 16
 
+/**
+ * The UTC day of a time, counted from 1970-01-01.
+ *
+ * @param at milliseconds since the epoch
+ */
 export const dayNumber = (at: number) => Math.floor(at / day)
 
 const compared: readonly Arm[] = ['treated', 'explored', 'holdout']

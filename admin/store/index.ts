@@ -190,6 +190,12 @@ async function openPostgres(url: string, { log }: StoreOptions): Promise<Databas
   }
 }
 
+/**
+ * Opens the database, and migrates it.
+ *
+ * @param url `sqlite:PATH`, `sqlite::memory:` or `postgres://…`
+ * @throws if it cannot be opened, is damaged, or a migration fails
+ */
 export async function openStore(url: string, options: StoreOptions): Promise<Store> {
   const { now, log, observe = () => {}, pollInterval = 500 } = options
   const { monotonic = () => performance.now() } = options

@@ -142,6 +142,7 @@ interface Rollup extends DecisionObserver, Pick<BufferedCounts<SeatRow>, 'flush'
   add(rows: readonly SeatRow[]): void
 }
 
+/** The sums of decided bids by hour, written every 5 s. */
 export function createRollup(store: Store, log: Log): Rollup {
   const decidedRows = createDecidedRows((row) => add(row))
   const { add, flush, close } = createBufferedCounts<SeatRow>({
@@ -216,6 +217,7 @@ const duplicateRow = (notice: DuplicateNotice): WithSeat<HourRow> => ({
   spend_squares: 0,
 })
 
+/** The counts of duplicate notices by hour, written every 5 s. */
 export function createDuplicateCounts(store: Store, log: Log): DuplicateCounts {
   const { add, flush, close } = createBufferedCounts<WithSeat<HourRow>>({
     what: 'duplicate notices',

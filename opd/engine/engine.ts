@@ -281,6 +281,7 @@ class Calls {
   }
 }
 
+/** The price engine, with the integrations of `initial`. It has no timers, so nothing closes it. */
 export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEngine {
   const stats = new EngineStats()
   const reductions = new DayReductions()

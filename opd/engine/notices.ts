@@ -29,6 +29,7 @@ interface AttributionDeps {
   settings: () => EngineSettings
 }
 
+/** Finds the decisions of notices. */
 export function createAttribution(
   deps: AttributionDeps,
 ): Pick<Engine, 'findDecision' | 'loggedSuppliers' | 'explain'> {
@@ -125,6 +126,10 @@ interface OutcomeDeps {
 
 type Outcomes = Pick<Engine, 'recordWin' | 'learnWin' | 'learnLoss' | 'withdrawExposure'>
 
+/**
+ * Counts, logs and trains with the outcomes of decisions. A fault of the learner or the log is counted and logged, not
+ * thrown.
+ */
 export function createOutcomes(deps: OutcomeDeps): Outcomes {
   const { learners, now, stats, rate, fault } = deps
 

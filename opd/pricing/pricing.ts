@@ -42,6 +42,7 @@ export const trainedPerSecond = 4000
 /** Milliseconds. */
 const windowLength = 1000
 
+/** Chooses the decisions that train the model, if more are made in a second than it can train with. */
 export class ExposureSampler {
   private readonly random: () => number
   private readonly maxPerSecond: number

@@ -51,6 +51,7 @@ const bufferedWhole = 64 * 1024
 
 const noResponse: ResponseHead = { status: 0, message: '', fields: [], reply: null }
 
+/** One bid request, from its head to its last byte. */
 export class Exchange implements Candidate, ResponseSink {
   private readonly inbound: Inbound
   private readonly supplier: Supplier

@@ -26,6 +26,7 @@ interface Begun {
   parentId: string | null
 }
 
+/** Traces bids and notices, and exports their spans. It does nothing until it is configured. */
 export class Tracing implements BidTracer, NoticeTracer {
   readonly counts: SpanCounts = { exported: 0, refused: 0, dropped: 0, limited: 0 }
   private readonly resource: Attributes
