@@ -41,7 +41,7 @@ export class RefusedRequests {
   )
 
   /** Other outcomes than those of `refusedOutcomes` are ignored. */
-  add(request: RefusedRequest): void {
+  addRequest(request: RefusedRequest): void {
     const ring = this.rings.get(request.outcome)
     if (ring === undefined) return
     ring.list[ring.next] = request

@@ -229,7 +229,7 @@ export async function openComponents(
       tickets,
       keys: () => keysOf(current.config),
       shared: redis?.shared ?? null,
-      addRows: rollup.add,
+      addRows: rollup.addRows,
       reductions: () => [...capsOfToday()],
       clockAhead: () => store.clockAhead,
       onDecided: events?.decided ?? null,

@@ -53,7 +53,7 @@ export function bindProcessMetrics(
     /** Seconds of a commit of the impression ledger. */
     observeCommit(seconds: number) {
       store.observe(seconds)
-      commits.add(seconds)
+      commits.addValue(seconds)
     },
     commits,
     life,
@@ -77,7 +77,7 @@ class RecentMean {
     this.at = now
   }
 
-  add(value: number): void {
+  addValue(value: number): void {
     this.decay()
     this.sum += value
     this.count++

@@ -251,7 +251,7 @@ class Rewriting implements Iterator<Pause, RewrittenResponse> {
     for (; this.removalsAdded < removals.length; this.removalsAdded++) {
       const { start, end } = removals[this.removalsAdded]!
       if (start >= position) return
-      splices.add(start, end, '')
+      splices.addReplacement(start, end, '')
     }
   }
 

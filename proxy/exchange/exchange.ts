@@ -411,7 +411,7 @@ export class Exchange implements Candidate, ResponseSink {
 
   private keepRefused(outcome: RequestOutcome, now: number): void {
     const { inbound, upstream } = this
-    this.context.refused.add({
+    this.context.refused.addRequest({
       ...{ at: Date.now(), ssp: this.supplier.id, outcome, status: this.sentStatus },
       reason: outcome === 'refused' ? 'body' : null,
       protocol: inbound.protocol,

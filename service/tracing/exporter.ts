@@ -61,7 +61,7 @@ export class SpanExporter {
     this.timer = setInterval(() => this.start(), sendEvery).unref()
   }
 
-  add(span: Span): void {
+  addSpan(span: Span): void {
     if (this.waiting.length >= maxWaiting) this.counts.dropped++
     else this.waiting.push(span)
   }

@@ -90,9 +90,9 @@ export class Tracing implements BidTracer, NoticeTracer {
     return {
       fields: withParent(fields, upstream, begun.parentId !== null),
       end: (bid) => {
-        this.exporter?.add(bidSpan(begun, bid))
+        this.exporter?.addSpan(bidSpan(begun, bid))
         const sent = upstreamSpan(upstream, bid)
-        if (sent !== null) this.exporter?.add(sent)
+        if (sent !== null) this.exporter?.addSpan(sent)
       },
     }
   }
@@ -100,7 +100,7 @@ export class Tracing implements BidTracer, NoticeTracer {
   beginNotice(fields: readonly string[]): NoticeSpan | null {
     const begun = this.exporter === null ? null : this.sampled(fields)
     if (begun === null) return null
-    return { end: (notice) => this.exporter?.add(noticeSpan(begun, notice)) }
+    return { end: (notice) => this.exporter?.addSpan(noticeSpan(begun, notice)) }
   }
 
   /** Exports what waits, for at most two seconds. */
