@@ -83,7 +83,7 @@ function textsBelow(folder: string): [string, string][] {
     })
 }
 
-t.test('what a node leaves behind knows nobody', async (t) => {
+t.test('logs, files, database and Redis contain no personal data', async (t) => {
   const supplier = await httpSupplier((_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json' })
     response.end(

@@ -135,7 +135,7 @@ t.test(
   },
 )
 
-t.test('callers that trace everything are followed up to a limit, which is counted', async (t) => {
+t.test('traces of callers are continued up to a limit; further ones are counted', async (t) => {
   const { node } = await tracedNode(t, 0)
   const limited = async () => (await node.metrics()).get('bidweir_spans_total{result="limited"}')!
   await until(async () => {

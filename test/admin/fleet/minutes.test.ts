@@ -49,7 +49,7 @@ onBoth(async (t, database) => {
     ])
   })
 
-  t.test('what cannot be written waits', async (t) => {
+  t.test('minutes that cannot be written wait for the store', async (t) => {
     const { warnings, log } = recordingLog()
     const minutes = new Minutes(store, log)
     minutes.addSums('late', at, sumsOf({ bids: 1 }))
@@ -65,7 +65,7 @@ onBoth(async (t, database) => {
     )
   })
 
-  t.test('two days are kept, and at most so many rows', async (t) => {
+  t.test('minutes are kept for two days, and up to a number of rows', async (t) => {
     const now = at + 48 * hour
     t.equal(await deleteMinutes(store.db, now), true)
     t.equal(await deleteMinutes(store.db, now), false)

@@ -43,7 +43,7 @@ t.test('cleared above out_ba by more than half a percent is over, and no saving'
   )
 })
 
-t.test('margin balancing asks for the context', async (t) => {
+t.test('a win in margin mode needs its context', async (t) => {
   const { engine, notify, ledger, learner, alerts } = await impressionsApi(t, {
     integrations: [integration('acme', { mode: 'margin' })],
   })
@@ -147,23 +147,26 @@ t.test('the price_dsp of a standalone bid is the revenue of a notice without one
   }
 })
 
-t.test('tests are no money; a currency without a rate is, in its own', async (t) => {
-  const { engine, notify, ledger, learner, counters } = await impressionsApi(t)
-  const test = auction(engine, { id: 't', test: true })
-  await notify({ bid_id: 't', price: '1', svc_opd: test.svcOpd })
-  const yen = auction(engine, { id: 'y', cur: 'JPY', price: '100' })
-  await notify({ bid_id: 'y', price: '90', svc_opd: yen.svcOpd })
-  t.match(ledger.rows, [
-    { arm: 'test', margin: null },
-    { arm: 'no_rate', margin: '10', currency: 'JPY' },
-  ])
-  t.same(learner.updates, [])
-  t.equal(counters.money.get('acme\trevenue')?.margin, 0)
-  const euro = auction(engine, { id: 'e', cur: 'EUR', price: '0.8' })
-  await notify({ bid_id: 'e', price: '0.72', svc_opd: euro.svcOpd })
-  t.match(ledger.rows.at(-1), { in_ba: '0.8', out_ba: '0.72', margin: '0.08', currency: 'EUR' })
-  t.ok(Math.abs(learner.updates[0]!.cleared! - 0.9) < 1e-9)
-})
+t.test(
+  'a test is no money; a win in a currency without a rate is money in that currency',
+  async (t) => {
+    const { engine, notify, ledger, learner, counters } = await impressionsApi(t)
+    const test = auction(engine, { id: 't', test: true })
+    await notify({ bid_id: 't', price: '1', svc_opd: test.svcOpd })
+    const yen = auction(engine, { id: 'y', cur: 'JPY', price: '100' })
+    await notify({ bid_id: 'y', price: '90', svc_opd: yen.svcOpd })
+    t.match(ledger.rows, [
+      { arm: 'test', margin: null },
+      { arm: 'no_rate', margin: '10', currency: 'JPY' },
+    ])
+    t.same(learner.updates, [])
+    t.equal(counters.money.get('acme\trevenue')?.margin, 0)
+    const euro = auction(engine, { id: 'e', cur: 'EUR', price: '0.8' })
+    await notify({ bid_id: 'e', price: '0.72', svc_opd: euro.svcOpd })
+    t.match(ledger.rows.at(-1), { in_ba: '0.8', out_ba: '0.72', margin: '0.08', currency: 'EUR' })
+    t.ok(Math.abs(learner.updates[0]!.cleared! - 0.9) < 1e-9)
+  },
+)
 
 t.test('received is the sum of what became of notices, and the metrics say so', async (t) => {
   const { engine, notify, counters, send } = await impressionsApi(t)

@@ -3,43 +3,49 @@ import { auction, hour } from '../../support/engine.ts'
 import { impressionsApi } from '../../support/impressions-api.ts'
 import { integration } from '../../support/opd-doubles.ts'
 
-t.test('a win with its context, and the same one again with and without', async (t) => {
-  const { engine, notify, ledger, learner, counters } = await impressionsApi(t)
-  const won = auction(engine, { id: 'b1' })
-  t.match(won, { price: 0.9, in: '1.00', out: '0.9', mode: 'revenue' })
-  const first = await notify({ bid_id: 'b1', price: '0.90', svc_opd: won.svcOpd })
-  t.same(first.body, { status: 'attributed', by: 'context' })
-  t.equal(first.headers.get('cache-control'), 'no-store')
-  t.same((await notify({ bid_id: 'b1', price: '0.90' })).body, {
-    status: 'duplicate',
-    by: 'bid_log',
-  })
-  const again = await notify({ bid_id: 'b1', price: '0.90', svc_opd: won.svcOpd })
-  t.same(again.body, { status: 'duplicate', by: 'context' })
-  t.match(ledger.rows, [
-    {
-      bid_id: 'b1',
-      supplier: 'acme',
-      in_ba: '1.00',
-      out_ba: '0.9',
-      cleared: '0.90',
-      margin: '0.1',
-    },
-  ])
-  t.same(learner.updates, [{ kind: 'win', features: 'x1', cleared: 0.9 }])
-  t.equal(counters.received, 3)
-})
+t.test(
+  'a win with a context is attributed; the same one again, with or without it, is a duplicate',
+  async (t) => {
+    const { engine, notify, ledger, learner, counters } = await impressionsApi(t)
+    const won = auction(engine, { id: 'b1' })
+    t.match(won, { price: 0.9, in: '1.00', out: '0.9', mode: 'revenue' })
+    const first = await notify({ bid_id: 'b1', price: '0.90', svc_opd: won.svcOpd })
+    t.same(first.body, { status: 'attributed', by: 'context' })
+    t.equal(first.headers.get('cache-control'), 'no-store')
+    t.same((await notify({ bid_id: 'b1', price: '0.90' })).body, {
+      status: 'duplicate',
+      by: 'bid_log',
+    })
+    const again = await notify({ bid_id: 'b1', price: '0.90', svc_opd: won.svcOpd })
+    t.same(again.body, { status: 'duplicate', by: 'context' })
+    t.match(ledger.rows, [
+      {
+        bid_id: 'b1',
+        supplier: 'acme',
+        in_ba: '1.00',
+        out_ba: '0.9',
+        cleared: '0.90',
+        margin: '0.1',
+      },
+    ])
+    t.same(learner.updates, [{ kind: 'win', features: 'x1', cleared: 0.9 }])
+    t.equal(counters.received, 3)
+  },
+)
 
-t.test('a win without context by the bid log, then with it', async (t) => {
-  const { engine, notify } = await impressionsApi(t)
-  const won = auction(engine, { id: 'b1' })
-  t.same((await notify({ bid_id: 'b1', price: '0.8' })).body, {
-    status: 'attributed',
-    by: 'bid_log',
-  })
-  const again = await notify({ bid_id: 'b1', price: '0.8', svc_opd: won.svcOpd })
-  t.match(again.body, { status: 'duplicate' })
-})
+t.test(
+  'a win without a context is attributed by the bid log, and is then a duplicate with it',
+  async (t) => {
+    const { engine, notify } = await impressionsApi(t)
+    const won = auction(engine, { id: 'b1' })
+    t.same((await notify({ bid_id: 'b1', price: '0.8' })).body, {
+      status: 'attributed',
+      by: 'bid_log',
+    })
+    const again = await notify({ bid_id: 'b1', price: '0.8', svc_opd: won.svcOpd })
+    t.match(again.body, { status: 'duplicate' })
+  },
+)
 
 t.test(
   'unattributed once, then a duplicate, attributed by its context, also after a restart',
@@ -156,7 +162,7 @@ t.test('a store that is lost is 503, counts nothing, and the win comes in later'
   t.match((await notify(notice)).body, { status: 'attributed' })
 })
 
-t.test('a bare win that nobody could place becomes one decision of its bid id', async (t) => {
+t.test('an unattributed win becomes one decision of its bid id', async (t) => {
   const { engine, notify, node, listen, ledger } = await impressionsApi(t, {
     integrations: [integration('acme'), integration('other')],
   })

@@ -139,7 +139,7 @@ t.test('the explain call', async (t) => {
   t.equal((await get('/api/svc/decisions/forged?bid_id=b')).http, 404)
 })
 
-t.test("another account's decision is not there", async (t) => {
+t.test('a decision of another account is 404', async (t) => {
   const { engine, get } = await impressionsApi(t)
   const body = bids({ id: 'a', impid: '1', price: 2, dsp_id: 'd', price_dsp: 2 })
   const answer = engine.priceStandalone('other', Buffer.from(body))

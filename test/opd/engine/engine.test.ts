@@ -69,7 +69,7 @@ t.test('what is exposed is the price really sent, in the base currency', async (
   t.same(shadow.learner.exposed, [1])
 })
 
-t.test('rates with a base of their own are honoured on every path', async (t) => {
+t.test('rates with another base are converted on every path', async (t) => {
   const { config, engine, learner } = testEngine({ integrations: [integration('acme')] })
   engine.configure({ ...config, rates: { base: 'EUR', rates: { USD: 1.25, GBP: 0.875 } } })
   for (const [currency, rate] of [

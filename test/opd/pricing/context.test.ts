@@ -34,7 +34,7 @@ const record = (over: Partial<DecisionRecord> = {}) =>
     ...over,
   })
 
-t.test('what goes in comes out, for any names and money', async (t) => {
+t.test('any record is decoded as it was encoded', async (t) => {
   fc.assert(
     fc.property(
       fc.record({

@@ -10,7 +10,7 @@ import { integration } from '../../support/opd-doubles.ts'
 const start = 1_800_000_000_000
 const most = 4000
 
-t.test('all of them up to the bound, a uniform sample beyond', async (t) => {
+t.test('up to the limit all decisions train, beyond it a uniform sample', async (t) => {
   const sampler = new ExposureSampler(mulberry32(1))
   /** How many of a second's decisions train, in its first and second half. */
   function second(n: number, decisions: number): [number, number] {
