@@ -42,11 +42,11 @@ function obstacle(): string | false {
 export const nodeAbsent =
   needsHelm.skip || kubernetesAbsent || postgresAbsent || redisAbsent || obstacle()
 
-/** Runs a file of tests below test/chart/node in the namespaces, and passes if they pass. */
-export async function runOnNode(t: Test, name: string): Promise<void> {
+/** Runs a file of tests in the namespaces, and passes if they pass. */
+export async function runOnNode(t: Test, file: URL): Promise<void> {
   const cgroup = makeCgroup(`bidweir-${process.pid}`)
   t.teardown(() => removeCgroup(cgroup))
-  const inside = fileURLToPath(new URL(`../node/${name}`, import.meta.url))
+  const inside = fileURLToPath(file)
   // A shell is process 1: it waits for whoever loses his parent.
   const shell = ['sh', '-c', '"$@"; exit $?', 'sh']
   const env = { ...process.env, BIDWEIR_CGROUP: cgroup, TAP_TIMEOUT: '1500' }

@@ -8,5 +8,5 @@ const prometheusAbsent =
   spawnSync('prometheus', ['--version']).status !== 0 && 'prometheus not found'
 
 t.test('autoscaling', { skip: nodeAbsent || autoscalingAbsent || prometheusAbsent }, (t) =>
-  runOnNode(t, 'autoscaling-inside.ts'),
+  runOnNode(t, new URL('autoscaling-inside.ts', import.meta.url)),
 )

@@ -2,4 +2,6 @@
 import t from 'tap'
 import { nodeAbsent, runOnNode } from '../cluster/on-node.ts'
 
-t.test('a real node', { skip: nodeAbsent }, (t) => runOnNode(t, 'inside.ts'))
+t.test('a real node', { skip: nodeAbsent }, (t) =>
+  runOnNode(t, new URL('inside.ts', import.meta.url)),
+)
