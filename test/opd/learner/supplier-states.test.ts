@@ -38,6 +38,47 @@ t.test('what was measured is not forgotten by a restart', (t) => {
   t.end()
 })
 
+t.test(
+  'bids that were sent before the first fit are no evidence, but their wins count as results',
+  (t) => {
+    const states = new SupplierStates()
+    const sent = (at: number): Outcome => ({
+      ...{ arm: 'treated', held: false, inBa: 1, lnF: Math.log(0.9), sent: 0.9, at },
+      ...{ winIn: 0.5, winOut: 0.48, weight: 0.04, publisher: 2, seat: 3 },
+    })
+    const settled = (at: number, bids: number) => {
+      for (let n = 0; n < bids; n++) {
+        states.of(1).exposed(sent(at), 20_000)
+        states.of(1).resolved(sent(at), 1)
+        states.of(1).won(sent(at), 0.9, at + 100)
+      }
+    }
+    const evidence = () => {
+      const of = states.of(1).evidence
+      return [of.total('tried', 'bids'), of.total('tried', 'wins')]
+    }
+    settled(start, 100)
+    t.same(evidence(), [100, 100])
+    const { trust } = states.tried
+    states.fitted(start + 1000)
+    t.same(evidence(), [0, 0])
+    settled(start + 999, 10)
+    states.of(1).withdrawn(sent(start + 999))
+    states.of(1).settled(sent(start + 999), 0.9)
+    t.same(evidence(), [0, 0], 'its result came after the fit')
+    t.ok(states.tried.trust > trust)
+    settled(start + 1000, 10)
+    states.fitted(start + 2000)
+    t.same(evidence(), [10, 10], 'only the first fit begins anew')
+    const again = new SupplierStates()
+    again.restore({ suppliers: states.saved().map((each) => each()), ...states.rest() })
+    again.of(1).resolved(sent(start + 999), 1)
+    again.fitted(start + 2000)
+    t.same(again.of(1).evidence.total('tried', 'bids'), 10)
+    t.end()
+  },
+)
+
 t.test('the last of thousands of suppliers is measured like the first', (t) => {
   const controls = new SupplierStates()
   const suppliers = Array.from({ length: 5000 }, (_each, at) => at)
