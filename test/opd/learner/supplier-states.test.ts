@@ -3,7 +3,9 @@ import t from 'tap'
 import type { Outcome } from '../../../opd/learner/control/evidence.ts'
 import { SupplierStates } from '../../../opd/learner/control/supplier-states.ts'
 import { Visits } from '../../../opd/learner/control/visits.ts'
-import { type BidFacts, createLearner, type Policy } from '../../../opd/learner.ts'
+import { OnlineLearner } from '../../../opd/learner/learner.ts'
+import { type BidFacts, createLearner, type Policy, refit } from '../../../opd/learner.ts'
+import { taught, start as taughtFrom } from '../../support/learners.ts'
 import { source } from '../../support/random.ts'
 
 const start = 1_760_000_000_000
@@ -78,6 +80,18 @@ t.test(
     t.end()
   },
 )
+
+t.test('the evidence of a learner begins with its first fit', (t) => {
+  const [learner] = taught(1, 3000, 100)
+  const from = () => learner!['suppliers'].rest().pool.from
+  t.equal(from(), 0)
+  const now = taughtFrom + 400_000
+  learner!.advance(now)
+  learner!.applyRefit(refit(learner!.refitJob(now)!))
+  t.equal(from(), now)
+  t.equal(new OnlineLearner({}, learner!.snapshot())['suppliers'].rest().pool.from, now)
+  t.end()
+})
 
 t.test('the last of thousands of suppliers is measured like the first', (t) => {
   const controls = new SupplierStates()
