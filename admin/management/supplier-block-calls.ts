@@ -237,9 +237,7 @@ export class SupplierBlockCalls {
     if (old === undefined) throw unknownSupplier()
     if (old.version !== version || old.block === null)
       throw new Problem('no_version', {
-        faults: [
-          { pointer: '/version', detail: `version ${version} is none that the supplier had` },
-        ],
+        faults: [{ pointer: '/version', detail: `the supplier never had a version ${version}` }],
       })
     const { block } = old
     refuseFaults(this.deps.check(block))

@@ -49,6 +49,7 @@ const signatureOf = (secret: Uint8Array, signed: Uint8Array) =>
     .update(signed)
     .digest()
 
+/** The bytes of a model file, signed with the secret. */
 export function writeModelFile({ models, ...rest }: ModelFile, secret: Uint8Array): Buffer {
   const head: Head = {
     ...rest,
