@@ -80,9 +80,12 @@ export async function place(node: ControlPlane, namespace: string) {
     const headers = { authorization: `Bearer ${access_token}` }
     const query = 'ssp=demo&publisher=pub-1&domain=news.example&in=2&floor=0.5'
     return Promise.all(
-      (await pods()).map(async ({ status }) => {
-        const response = await fetch(`http://${status.podIP}:8081/api/svc/curve/?${query}`, {
-          headers,
+      (await pods()).map(async ({ metadata, status }) => {
+        const curve = `http://${status.podIP}:8081/api/svc/curve/?${query}`
+        const response = await fetch(curve, { headers }).catch(async (error: Error) => {
+          const restarts = status.containerStatuses?.map(({ restartCount }) => restartCount)
+          const why = `${metadata.name}, restarts ${restarts}: ${error.cause ?? error}`
+          throw new Error(`${why}\n${await story()}`)
         })
         const { points } = (await response.json()) as { points: { win: number }[] }
         return points.map(({ win }) => win)

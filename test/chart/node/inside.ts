@@ -107,7 +107,19 @@ t.test('three pods on PostgreSQL and Redis', async (t) => {
   ]
   const three = [...values, '--set', 'replicaCount=3']
   const { at, helm, pods, url, curves, requests } = await place(node, 'three')
+  const settled = (count: number) =>
+    until(
+      async () => {
+        const all = await pods()
+        const ready = all.filter(({ status }) =>
+          status.containerStatuses?.every((each) => each.ready),
+        )
+        return all.length === count && ready.length === count
+      },
+      { what: `${count} pods that are ready`, limit: startLimit },
+    )
   await helm(t, 'install', chart, '--wait', ...three)
+  await settled(3)
   const cold = (await curves())[0]!
   const [proxy, notices] = [await url('proxy'), await url('notices')]
   const load = () => startLoad(`${proxy}/bid/demo`, `${notices}/opd/imp`, 20)
@@ -124,17 +136,6 @@ t.test('three pods on PostgreSQL and Redis', async (t) => {
       'acknowledged wins that are lost',
     )
   }
-  const settled = (count: number) =>
-    until(
-      async () => {
-        const all = await pods()
-        const ready = all.filter(({ status }) =>
-          status.containerStatuses?.every((each) => each.ready),
-        )
-        return all.length === count && ready.length === count
-      },
-      { what: `${count} pods that are ready`, limit: startLimit },
-    )
   /** Carries load while something happens, and some requests longer. */
   const under = async (t: Test, what: () => Promise<unknown>) => {
     const traffic = load()
