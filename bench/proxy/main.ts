@@ -21,7 +21,6 @@ import { twoProcesses } from './workers.ts'
 
 const options = {
   proxies: { value: '', help: 'names of proxies; all where none is given' },
-  before: { value: '', help: 'main.ts of an older checkout, for the section `keys`' },
 }
 type Options = typeof options
 type Section = Bench<Options, State>['sections'][string]
@@ -270,8 +269,8 @@ await bench<Options, State>({
       run: (run, { caller, supplier }) => besideOtherWork(run, caller, supplier.url),
     },
     keys: {
-      title: 'Keys of endpoints: CPU microseconds of a no-bid',
-      run: (run, { caller, supplier }) => costOfKeys(run, caller, supplier.url, run.options.before),
+      title: 'Keys of endpoints: CPU microseconds of the exchange of a no-bid',
+      run: (run) => costOfKeys(run),
     },
     profile: {
       title: 'Where the CPU time of a request goes',
