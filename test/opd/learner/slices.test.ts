@@ -2,7 +2,7 @@ import t from 'tap'
 import { createLearner } from '../../../opd/learner.ts'
 import { apart, bid, chances, pure, start, taught } from '../../support/learners.ts'
 
-t.test('in slices: merged rows wait for advance, a snapshot carries them', (t) => {
+t.test('with slices, merged rows wait for advance, and a snapshot contains them', (t) => {
   const [told] = taught(1, 2500, 40)
   const delta = told!.delta()
   const all = createLearner({})
@@ -21,7 +21,7 @@ t.test('in slices: merged rows wait for advance, a snapshot carries them', (t) =
   t.end()
 })
 
-t.test('a snapshot in slices is of one moment, whatever comes between', (t) => {
+t.test('a snapshot in slices is of one moment, whatever happens between slices', (t) => {
   const learner = taught(1, 3000, 40)[0]!
   const before = chances(learner)
   const [other] = taught(1, 1500, 30)

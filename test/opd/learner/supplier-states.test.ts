@@ -10,7 +10,7 @@ import { source } from '../../support/random.ts'
 
 const start = 1_760_000_000_000
 
-t.test('what was measured is not forgotten by a restart', (t) => {
+t.test('a restart keeps what was measured', (t) => {
   const before = new SupplierStates()
   const outcome: Outcome = {
     arm: 'treated',
@@ -196,7 +196,7 @@ function cluster(nodes: number, to: (node: number) => number) {
   })
 }
 
-t.test('wins that are all told to one node bias no node, and alarm none', (t) => {
+t.test('wins that are all reported to one node bias no node, and cause no alarm', (t) => {
   const [alone] = cluster(1, () => 0)
   for (const to of [(node: number) => (node + 1) % 4, () => 0])
     for (const seen of cluster(4, to)) {
