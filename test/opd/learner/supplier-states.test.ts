@@ -1,5 +1,6 @@
 /** The controls of a supplier over restarts, and of nodes that share. */
 import t from 'tap'
+import { drained } from '../../../opd/base/slices.ts'
 import type { Outcome } from '../../../opd/learner/control/evidence.ts'
 import { SupplierStates } from '../../../opd/learner/control/supplier-states.ts'
 import { Visits } from '../../../opd/learner/control/visits.ts'
@@ -29,7 +30,7 @@ t.test('what was measured is not forgotten by a restart', (t) => {
   }
   const saved = { suppliers: before.saved().map((each) => each()), ...before.rest() }
   const after = new SupplierStates()
-  after.restore(JSON.parse(JSON.stringify(saved)))
+  drained(after.restoring(JSON.parse(JSON.stringify(saved))))
   t.same(after.saved()[0]!(), saved.suppliers[0])
   t.same(after.rest(), before.rest())
   const bids = before.of(1).evidence.total('optimised', 'bids')
