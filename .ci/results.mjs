@@ -1,5 +1,5 @@
 /**
- * Reads what the runner saved of a suite, and judges it beyond pass and fail.
+ * Reads what the runner saved of a suite, and finds skips and flaky files in it.
  *
  *   node .ci/results.mjs skips RUN     counts the skipped tests; .ci/skips must allow each in this run
  *   node .ci/results.mjs flaky FILE…   files that failed once and passed: the third time within a week fails (.ci/flaky)

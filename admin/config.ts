@@ -79,7 +79,7 @@ export const agentSchema = z.strictObject({
     .record(z.string(), z.string())
     .default({})
     .describe(
-      'Supplier of each originator: id of the originator to id of the supplier. An id that is a supplier needs no entry; the empty id stands for calls without an originator.',
+      'Supplier of each originator: id of the originator to id of the supplier. An id that is a supplier needs no entry; the empty id is that of calls without an originator.',
     ),
   timeout: duration('4ms')
     .refine((ms) => ms >= 1, 'a duration of at least 1ms')

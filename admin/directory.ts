@@ -60,6 +60,11 @@ async function load(store: Store): Promise<DirectorySnapshot> {
   return { suppliers, holds, overrides }
 }
 
+/**
+ * Reads the directory, and again after each change of any node.
+ *
+ * @throws if the store is lost
+ */
 export async function createDirectory(store: Store, log: Log): Promise<Directory> {
   let current = await load(store)
   const listeners: ((snapshot: DirectorySnapshot) => void)[] = []

@@ -93,7 +93,7 @@ export interface DecisionRecord {
   /** `seatbid.seat`; absent if the bid response names none. */
   seat?: string | undefined
   /** Whether a win of this bid may train the model (test, no_rate: never). */
-  teaches: boolean
+  trains: boolean
   /** The bytes that `Learner.expose` returned; empty if a win does not train the model. */
   features: Uint8Array
   /** Win probability at in_ba and at out_ba, by the model; absent if the model was not asked. */
@@ -147,7 +147,16 @@ export interface Engine {
   setHolds(suppliers: ReadonlySet<string>): void
   /**
    * Rewrites a response in slices of about a millisecond; most responses take one. The caller yields to the event loop
-   * between slices. If a slice yields a promise, the caller awaits it first. `return` ends it early.
+   * between slices. If a slice yields a promise, the caller awaits it first. `return` ends it early. Never throws: a response
+   * that cannot be rewritten is returned as it came, with the reason.
+   *
+   * @example
+   * ```ts
+   * const slices = engine.rewriteInSlices(response)
+   * let slice = slices.next()
+   * for (; !slice.done; slice = slices.next()) await (slice.value ?? nextTurn())
+   * send(slice.value.body)
+   * ```
    */
   rewriteInSlices(response: ResponseToRewrite): Iterator<Pause, RewrittenResponse>
   /** Counts a response that the proxy did not pass to `rewriteInSlices`. */
@@ -159,12 +168,19 @@ export interface Engine {
   /**
    * Prices the bids of an agent call while `bids` is iterated: for each bid its new price, or null if it keeps its own. null:
    * OPD is off for the supplier. `modelVersion`: of the model that prices.
+   *
+   * @throws an internal error, while `bids` is iterated; it is logged and counted, and quotes nothing of the call
    */
   priceAgentCall(
     supplier: string,
     call: AgentCall,
   ): { bids: Iterator<Mutation | null>; modelVersion: string } | null
-  /** Prices the bids of a standalone call (CONTRACT 7). */
+  /**
+   * Prices the bids of a standalone call (CONTRACT 7).
+   *
+   * @param body JSON, within the limit of the listener
+   * @throws an internal error, here or while `entries` is iterated; it is logged and counted, and quotes nothing of the body
+   */
   priceStandalone(supplier: string, body: Buffer): StandaloneResult
   /**
    * Finds the decision of a win notice: in its context, else in the bid log (memory, then the shared one). If
@@ -184,18 +200,38 @@ export interface Engine {
   ): Promise<LookupResult>
   /** The suppliers of which the bid log of this node has a decision with the bid id. */
   loggedSuppliers(bidId: string): string[]
-  /** Decodes one context, expired or not, for the explain call. `record` is null if it cannot be decoded. */
+  /**
+   * Decodes one context, expired or not, for the explain call. `record` is null if it cannot be decoded.
+   *
+   * @param svcOpd the text of the context
+   * @param bidId the id of its bid, with which the context is authenticated
+   */
   explain(
     svcOpd: string,
     bidId: string,
   ): { context: ContextState; record: DecisionRecord | null; late: boolean }
   /** Units of the currency for one unit of the base currency; null: no rate is known. */
   rate(currency: string): number | null
-  /** Counts a win that the ledger recorded, its money (CPM in the bid's currency), or both. */
+  /**
+   * Counts a win that the ledger recorded, its money, or both. The caller ensures at most one call of each for a decision.
+   *
+   * @param won whether the event is the one that counts as the win
+   * @param money CPM in the bid's currency; null: another event brings it
+   */
   recordWin(record: DecisionRecord, won: boolean, money: WinMoney | null): void
-  /** Trains the model with a win that the ledger recorded. The caller ensures at most one call for each decision. */
+  /**
+   * Trains the model with a win that the ledger recorded. The caller ensures at most one call for each decision.
+   *
+   * @param cleared CPM in the bid's currency
+   * @param late the notice came after `attributionWindow`, when the bid had trained the model as lost
+   */
   learnWin(record: DecisionRecord, cleared: number, late: boolean, details?: WinDetails): void
-  /** Trains the model with a loss. `minToWin`: the lowest price that would have won, CPM in the bid's currency. */
+  /**
+   * Trains the model with a loss.
+   *
+   * @param minToWin the lowest price that would have won, CPM in the bid's currency; null: not known
+   * @param past milliseconds since the epoch, for a bid that is pending on no node: when it was lost
+   */
   learnLoss(record: DecisionRecord, minToWin: number | null, past?: number | undefined): void
   /** Withdraws the exposure of a bid whose win must not train the model. */
   withdrawExposure(record: DecisionRecord): void

@@ -130,6 +130,7 @@ class Output {
   }
 }
 
+/** Writes a line for each bid request, and drops lines that do not fit in its buffer. */
 export class AccessLog {
   private config: AccessLogConfig
   private suppliers: ReadonlySet<string>

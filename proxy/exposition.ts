@@ -56,7 +56,7 @@ interface Scraped extends SupplierLoad {
 
 const isBusy = ({ inFlight, isTop, metrics }: Scraped) =>
   inFlight > 0 || (isTop && metrics.total > 0)
-/** A cause of `none` is told of the busiest suppliers alone. */
+/** A cause of `none` is exported for the busiest suppliers alone. */
 const hasLimit = ({ cause, isTop, metrics }: Scraped) =>
   metrics.total > 0 && (isTop || cause === 'load' || cause === 'lateness' || cause === 'probing')
 const isMirrored = ({ metrics }: Scraped) => metrics.mirror.requests.some((count) => count > 0)

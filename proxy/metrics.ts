@@ -96,6 +96,7 @@ export class MirrorMetrics {
   }
 }
 
+/** The counters of one supplier, plain numbers. */
 export class SupplierMetrics {
   readonly requests = new Float64Array(outcomes.length)
   readonly duration = new DurationHistogram()

@@ -46,4 +46,5 @@ const built = Object.fromEntries(
   (Object.keys(problems) as ProblemCode[]).map((code) => [code, build(code)]),
 ) as Record<ProblemCode, Problem>
 
+/** The problem document of a code, made once. */
 export const problem = (code: ProblemCode): Problem => built[code]

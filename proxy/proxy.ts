@@ -31,6 +31,9 @@ export type BidProxy = ReturnType<typeof createProxy>
 
 export type ProxyCounters = BidProxy['counters']
 
+/**
+ * The proxy of bid traffic. It serves after `listen`; the end is `drain`, then `close`, or `destroy` at the limit of time.
+ */
 export function createProxy(
   config: ProxyConfig,
   routes: readonly Route[],

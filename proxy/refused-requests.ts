@@ -31,6 +31,7 @@ const refusedOutcomes = [
 /** Of each outcome, so that a flood of one does not hide the others. */
 const kept = 100
 
+/** The last requests without a response of their supplier. Bounded. */
 export class RefusedRequests {
   private readonly rings = new Map(
     refusedOutcomes.map((outcome) => [
@@ -40,7 +41,7 @@ export class RefusedRequests {
   )
 
   /** Other outcomes than those of `refusedOutcomes` are ignored. */
-  add(request: RefusedRequest): void {
+  addRequest(request: RefusedRequest): void {
     const ring = this.rings.get(request.outcome)
     if (ring === undefined) return
     ring.list[ring.next] = request

@@ -128,7 +128,7 @@ export class Router {
     metrics.finished('refused', durationMs, 0)
     const { head, body } = problem(fault)
     const { status } = head
-    refused.add({
+    refused.addRequest({
       ...{ at: Date.now(), ssp, outcome: 'refused', reason: fault, status, protocol, durationMs },
       endpoint: null,
     })

@@ -53,6 +53,10 @@ function tlsOf({ tls }: Route, current: TlsIdentity): TlsIdentity {
   return current.equals(tls) ? current : new TlsIdentity(tls)
 }
 
+/**
+ * One supplier at run time: endpoints, limits, state of the directory and counters. A reload keeps it and replaces its
+ * route.
+ */
 export class Supplier {
   readonly id: string
   readonly metrics: SupplierMetrics

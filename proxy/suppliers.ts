@@ -46,7 +46,7 @@ export class Suppliers {
     else this.passOrigins.set(id, passThrough)
     const known = this.all.get(id)
     if (endpoints.length === 0) this.close(id)
-    else if (known === undefined) this.add(route)
+    else if (known === undefined) this.addSupplier(route)
     else {
       known.configure(route)
       known.limit(this.maxInFlight)
@@ -76,7 +76,7 @@ export class Suppliers {
     return found
   }
 
-  private add(route: Route): void {
+  private addSupplier(route: Route): void {
     const { upstream, log } = this.options
     const supplier = new Supplier(route, this.metricsOf(route.id), upstream, log)
     supplier.limit(this.maxInFlight)

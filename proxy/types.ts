@@ -6,6 +6,7 @@ import type { CommonFields, OutgoingRequest, OutgoingResponse } from './wire/out
 
 export type { Body }
 
+/** The body as bytes. A latin1 text is copied. */
 export const bytesOf = (body: Body): Buffer =>
   typeof body === 'string' ? Buffer.from(body, 'latin1') : body
 

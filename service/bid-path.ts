@@ -56,6 +56,7 @@ interface BidPathParts {
   >
 }
 
+/** Engine and proxy of one process, and what applies configurations and the directory to both. */
 export function createBidPath({ current, place, keysOf, now, log, ...parts }: BidPathParts) {
   const started = current.config
   const settingsOf = (config: Config): EngineSettings => ({
@@ -132,6 +133,11 @@ function integrationOf({ supplier, invalid }: ActiveSupplier): Integration {
   return { id, notices, clearing, opd: invalid ? 'invalid' : (opd ?? null) }
 }
 
+/**
+ * The suppliers of a configuration by id.
+ *
+ * @param invalidOpd ids whose `opd` block has faults: OPD is off for them
+ */
 export const activeSuppliers = (
   suppliers: readonly SupplierConfig[],
   invalidOpd: ReadonlySet<string>,

@@ -7,6 +7,7 @@ export function newKey(): string {
   return randomBytes(32).toString('base64url')
 }
 
+/** The file of the generated context keys. */
 export const keysFile = (stateDir: string) => join(stateDir, 'keys.json')
 
 /** The keys of a state folder. The first call creates one. */

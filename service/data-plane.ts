@@ -5,7 +5,7 @@ import { setImmediate as yieldToLoop } from 'node:timers/promises'
 import { Registry } from 'prom-client'
 import { createDirectory, type DirectorySnapshot } from '../admin/directory.ts'
 import { NodeFingerprints } from '../admin/fleet/fingerprints.ts'
-import { DayCaps } from '../admin/store/day-caps.ts'
+import { DayCaps } from '../admin/store/arm-days.ts'
 import { openStore } from '../admin/store/index.ts'
 import { Retention } from '../admin/store/retention.ts'
 import { createDuplicateCounts, createRollup } from '../admin/store/rollup.ts'
@@ -229,7 +229,7 @@ export async function openComponents(
       tickets,
       keys: () => keysOf(current.config),
       shared: redis?.shared ?? null,
-      addRows: rollup.add,
+      addRows: rollup.addRows,
       reductions: () => [...capsOfToday()],
       clockAhead: () => store.clockAhead,
       onDecided: events?.decided ?? null,

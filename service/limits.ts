@@ -11,6 +11,7 @@ export interface Place {
 
 const most = 64
 
+/** The number of processes that serve bids, this one included. */
 export const workerCount = ({ workers }: ProxyConfig): number =>
   workers === 'auto' ? Math.min(most, availableParallelism()) : workers
 

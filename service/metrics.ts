@@ -53,7 +53,7 @@ export function bindProcessMetrics(
     /** Seconds of a commit of the impression ledger. */
     observeCommit(seconds: number) {
       store.observe(seconds)
-      commits.add(seconds)
+      commits.addValue(seconds)
     },
     commits,
     life,
@@ -77,7 +77,7 @@ class RecentMean {
     this.at = now
   }
 
-  add(value: number): void {
+  addValue(value: number): void {
     this.decay()
     this.sum += value
     this.count++
@@ -264,7 +264,7 @@ export function bindStateMetrics(registry: Registry, parts: StateParts): void {
     ),
     counter(
       'bidweir_outcomes_recovered_total',
-      'Notices on disk that were taught and counted after a commit without a response, or for a process that ended',
+      'Notices on disk that were counted and trained the model after a commit without a response, or for a process that ended',
       () => one(outcomes.counts.recovered),
     ),
     gauge(

@@ -55,7 +55,7 @@ export class MinuteFigures {
     this.timer = setTimeout(
       () => {
         this.schedule()
-        void this.add()
+        void this.addMinutes()
       },
       every - (now() % every),
     ).unref()
@@ -122,7 +122,7 @@ export class MinuteFigures {
   }
 
   /** In time slices. */
-  readonly add = oneAtATime(async () => {
+  readonly addMinutes = oneAtATime(async () => {
     const { proxy, stats, minutes, now } = this.deps
     const at = now()
     // of the minute that most of the time since the last call was in
@@ -133,22 +133,22 @@ export class MinuteFigures {
     for (const id of new Set([...proxy.suppliers.keys(), ...stats.suppliers.keys()])) {
       const since = this.increments(id)
       if (since !== null) {
-        minutes.add(id, middle, since)
+        minutes.addSums(id, middle, since)
         for (let index = 0; index < all.length; index++) all[index]! += since[index]!
       }
       await slices.next()
     }
-    minutes.add('', middle, all)
+    minutes.addSums('', middle, all)
     await minutes.flush()
   })
 
   /** Adds what is newer than two seconds, for someone who looks at the running minute. */
   async refresh(): Promise<void> {
-    if (Math.abs(this.deps.now() - this.last) >= leastPause) await this.add()
+    if (Math.abs(this.deps.now() - this.last) >= leastPause) await this.addMinutes()
   }
 
   async close(): Promise<void> {
     clearTimeout(this.timer)
-    await this.add()
+    await this.addMinutes()
   }
 }

@@ -22,6 +22,7 @@ import type { Config } from './config/schema.ts'
 import { watchFiles } from './config/watch.ts'
 import { sharedBidTtl } from './runtime-config.ts'
 
+/** The folder of the snapshots. */
 export const modelsDirOf = (config: Config) => join(config.stateDir, 'models')
 
 interface ModelParts {

@@ -18,7 +18,7 @@ import type { Config } from './config/schema.ts'
 import { referenceRules } from './config/supplier-block.ts'
 import { watchFiles } from './config/watch.ts'
 import { keysFile } from './context-keys.ts'
-import { openComponents } from './data-plane.ts'
+import { type Components, openComponents } from './data-plane.ts'
 import type { LeveledLog } from './debug/debugging.ts'
 import type { LoopWatch } from './debug/loop-watch.ts'
 import { ratesAge } from './runtime-config.ts'
@@ -41,61 +41,119 @@ const applyAgainAfter = 1000
 /** Milliseconds of a drain that are reserved for flushing the stores. */
 export const flushTime = (limit: number) => Math.min(5000, limit / 4)
 
+/** The file as it was last accepted, without suppliers of the API. A reload replaces it. */
+interface AcceptedFile {
+  loaded: LoadedConfig & { config: Config }
+}
+
+/** Applies the file and the suppliers of the API. */
+class AppliedConfig {
+  private readonly file: AcceptedFile
+  private readonly components: Components
+  private readonly log: Log
+  /** The files that suppliers of the API name. */
+  private readonly referenced: ReturnType<typeof watchFiles>
+  private readonly ended = new AbortController()
+
+  constructor(file: AcceptedFile, components: Components, log: Log) {
+    this.file = file
+    this.components = components
+    this.log = log
+    const { stored } = components
+    this.referenced = watchFiles(() => void stored.recheck().then(() => this.tryApply()))
+    this.referenced.set(stored.files())
+  }
+
+  /** Applies them as they are when the run begins. Rejects if that fails: some may then be applied. */
+  readonly apply = oneAtATime(async () => {
+    const { stored } = this.components
+    const { config, invalidOpd } = this.file.loaded
+    const suppliers = stored.mergedWith(config.suppliers)
+    await this.components.configure({ ...config, suppliers }, createSlices(), invalidOpd)
+    this.referenced.set(stored.files())
+  })
+
+  /** The same. A failure is logged, and it is tried again later. Never rejects. */
+  async tryApply(): Promise<void> {
+    try {
+      await this.apply()
+    } catch (error) {
+      const err = (error as Error).message
+      this.log.error({ err }, 'the suppliers could not be applied, it is tried again')
+      // The store does not report a change twice.
+      void pause(applyAgainAfter, null, { ref: false, signal: this.ended.signal }).then(
+        () => this.tryApply(),
+        () => {},
+      )
+    }
+  }
+
+  /** Applies each change of the suppliers of the API from now on. */
+  async follow(): Promise<void> {
+    const { store, stored } = this.components
+    store.onChange(async () => {
+      // Not awaited: the store is polled on while many suppliers are applied.
+      if (await stored.read()) void this.tryApply()
+    })
+    // They were read before other parts opened, and the store reports no change from before there was a listener.
+    if (await stored.read()) await this.tryApply()
+  }
+
+  /** Applies a change that a call of the API has just made. Never rejects. */
+  readonly applyChange = async (): Promise<void> => {
+    try {
+      await this.components.stored.read()
+      await this.tryApply()
+    } catch (error) {
+      this.log.error({ err: (error as Error).message }, 'the suppliers are read at the next poll')
+    }
+  }
+
+  close(): void {
+    this.referenced.close()
+    this.ended.abort()
+  }
+}
+
+/** Why bid traffic cannot be served now; empty: it can. */
+function missingParts({ meters, pool, hasModels }: Components, ready: boolean): string[] {
+  if (meters.life.draining) return ['draining']
+  if (!ready) return ['starting']
+  if ((pool?.missing ?? 0) > 0) return ['workers']
+  return hasModels() ? [] : ['models of the other nodes']
+}
+
+function warnOfOldRates({ config }: ConfigRef, log: Log): void {
+  const made = ratesAge(config, Date.now())
+  if (made?.stale) log.warn({ hours: Math.floor(made.age / 3_600_000) }, 'exchange rates are old')
+}
+
+/**
+ * Starts the service; resolves when it serves.
+ *
+ * @throws if a store cannot be opened, or a port is in use
+ */
 export async function startService({ loaded, load, log, watch }: ServiceOptions) {
   const { config, invalidOpd } = loaded
   const current: ConfigRef = { config, active: activeSuppliers(config.suppliers, invalidOpd) }
   const started = config
   const path = load === null ? null : (loaded.files.keys().next().value ?? null)
-  /** The configuration of the file, without suppliers of the API. */
-  let file: LoadedConfig & { config: Config } = loaded
+  const file: AcceptedFile = { loaded }
   const references = referenceRules(
     path === null ? '.' : dirname(path),
-    () => [keysFile(config.stateDir), ...file.nodeFiles],
-    () => file.config.proxy.tls?.clientCa !== undefined,
+    () => [keysFile(config.stateDir), ...file.loaded.nodeFiles],
+    () => file.loaded.config.proxy.tls?.clientCa !== undefined,
   )
   const components = await openComponents(current, references, log, watch)
   const { store, stored } = components
-  /** Applies the file and the suppliers of the API, as they are when the run begins. */
-  const configure = oneAtATime(async () => {
-    const suppliers = stored.mergedWith(file.config.suppliers)
-    await components.configure({ ...file.config, suppliers }, createSlices(), file.invalidOpd)
-    referenced.set(stored.files())
-  })
-  const again = new AbortController()
-  const configured = (): Promise<void> =>
-    configure().catch((error: Error) => {
-      log.error({ err: error.message }, 'the suppliers could not be applied, it is tried again')
-      // The store does not report a change twice.
-      void pause(applyAgainAfter, null, { ref: false, signal: again.signal }).then(
-        configured,
-        () => {},
-      )
-    })
-  const referenced = watchFiles(() => void stored.recheck().then(configured))
-  referenced.set(stored.files())
-  store.onChange(async () => {
-    // Not awaited: the store is polled on while many suppliers are applied.
-    if (await stored.read()) void configured()
-  })
-  // They were read before other parts opened, and the store reports no change from before there was a listener.
-  if (await stored.read()) await configured()
-  const applied = async () => {
-    try {
-      await stored.read()
-      await configured()
-    } catch (error) {
-      log.error({ err: (error as Error).message }, 'the suppliers are read at the next poll')
-    }
-  }
+  const appliedConfig = new AppliedConfig(file, components, log)
+  await appliedConfig.follow()
   let ready = false
-  const { life } = components.meters
-  const notReady = () => {
-    if (life.draining) return ['draining']
-    if (!ready) return ['starting']
-    if ((components.pool?.missing ?? 0) > 0) return ['workers']
-    return components.hasModels() ? [] : ['models of the other nodes']
+  const notReady = () => missingParts(components, ready)
+  const rules = {
+    ...supplierRules(() => file.loaded, path, references),
+    applied: appliedConfig.applyChange,
   }
-  const rules = { ...supplierRules(() => file, path, references), applied }
   const adminPlane = await openAdminPlane(current, components, rules, notReady, log)
   const { port: adminPort } = await adminPlane.listen()
   const noticesPort = await adminPlane.listenForNotices()
@@ -114,12 +172,8 @@ export async function startService({ loaded, load, log, watch }: ServiceOptions)
   adminPlane.ready()
   watch?.start()
 
-  const warnOfOldRates = () => {
-    const made = ratesAge(current.config, Date.now())
-    if (made?.stale) log.warn({ hours: Math.floor(made.age / 3_600_000) }, 'exchange rates are old')
-  }
-  const ratesTimer = setInterval(warnOfOldRates, 3_600_000).unref()
-  warnOfOldRates()
+  const ratesTimer = setInterval(warnOfOldRates, 3_600_000, current, log).unref()
+  warnOfOldRates(current, log)
 
   /** A start accepts an `opd` block with faults; a reload refuses it, because OPD would be switched off unnoticed. */
   const reload = async (next: LoadedConfig) => {
@@ -132,18 +186,18 @@ export async function startService({ loaded, load, log, watch }: ServiceOptions)
     const fixed = needsRestart(started, nextConfig)
     if (fixed.length > 0) log.warn({ paths: fixed }, 'restart needed')
     await logFaults(next, keptFaults, log, '; the suppliers of the file stay as they were')
-    file = { ...next, config: nextConfig }
+    file.loaded = { ...next, config: nextConfig }
     await stored.recheck()
-    await configure()
+    await appliedConfig.apply()
     components.debug.configure(nextConfig.log.level)
-    warnOfOldRates()
+    warnOfOldRates(current, log)
     const { reloads } = components.meters
     reloads.taken(fixed)
     reloads.kept(new Set(keptFaults.map((fault) => fault.file)).size)
     log.info({ suppliers: current.config.suppliers.length }, 'configuration reloaded')
   }
   void logFaults(loaded, loaded.faults, log, '; OPD is off for this supplier')
-  const watching = load === null ? null : watchConfig(load, reload, loaded.files, log)
+  const trigger = load === null ? null : new ReloadTrigger(load, reload, loaded.files, log)
 
   return {
     proxyPort,
@@ -165,11 +219,10 @@ export async function startService({ loaded, load, log, watch }: ServiceOptions)
     async stop(grace: number, limit = Number.POSITIVE_INFINITY): Promise<void> {
       const { proxy, pool } = components
       const began = performance.now()
-      life.draining = true
-      watching?.close()
-      referenced.close()
+      components.meters.life.draining = true
+      trigger?.close()
       clearInterval(ratesTimer)
-      again.abort()
+      appliedConfig.close()
       proxy.drain()
       pool?.drain()
       adminPlane.drain()
@@ -209,39 +262,53 @@ async function logFaults(
   }
 }
 
-/** One reload at a time. A change during a reload causes another one. */
-function watchConfig(
-  load: Load,
-  reload: (loaded: LoadedConfig) => Promise<void>,
-  files: FileVersions,
-  log: Log,
-) {
+/** Reloads when a file of the configuration changes, and at SIGHUP. A change during a reload causes another one. */
+class ReloadTrigger {
+  private readonly load: Load
+  private readonly reload: (loaded: LoadedConfig) => Promise<void>
+  private readonly log: Log
+  private readonly watch = watchFiles(() => this.trigger())
+  private files: FileVersions
+  private closed = false
+  private readonly trigger = () =>
+    void this.run().catch((error: Error) =>
+      this.log.error({ err: error.message }, 'the reload failed'),
+    )
+  private readonly run = oneAtATime(async () => {
+    const loaded = await this.readFiles()
+    if (!this.closed) await this.reload(loaded)
+  })
+
+  /** @param files those that were read at the start */
+  constructor(
+    load: Load,
+    reload: (loaded: LoadedConfig) => Promise<void>,
+    files: FileVersions,
+    log: Log,
+  ) {
+    this.load = load
+    this.reload = reload
+    this.files = files
+    this.log = log
+    this.watch.set(files)
+    process.on('SIGHUP', this.trigger)
+  }
+
+  close(): void {
+    this.closed = true
+    this.watch.close()
+    process.off('SIGHUP', this.trigger)
+  }
+
   /** The files are not watched while they are read: after an edit and a signal the watcher would have them read twice. */
-  async function readFiles(): Promise<LoadedConfig> {
-    watch.set(new Map())
+  private async readFiles(): Promise<LoadedConfig> {
+    this.watch.set(new Map())
     try {
-      const loaded = await load()
-      files = loaded.files
+      const loaded = await this.load()
+      this.files = loaded.files
       return loaded
     } finally {
-      watch.set(files)
+      this.watch.set(this.files)
     }
-  }
-  const read = oneAtATime(async () => {
-    const loaded = await readFiles()
-    if (!closed) await reload(loaded)
-  })
-  const reloadNow = () =>
-    void read().catch((error: Error) => log.error({ err: error.message }, 'the reload failed'))
-  let closed = false
-  const watch = watchFiles(reloadNow)
-  watch.set(files)
-  process.on('SIGHUP', reloadNow)
-  return {
-    close() {
-      closed = true
-      watch.close()
-      process.off('SIGHUP', reloadNow)
-    },
   }
 }

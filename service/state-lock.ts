@@ -47,10 +47,21 @@ function lock(path: string, what: string): void {
   writeFileSync(`${path}.json`, `${JSON.stringify(holder)}\n`, { mode })
 }
 
+/** Makes a folder, and the folders above it. */
+function makeFolder(path: string, what: string): void {
+  try {
+    mkdirSync(path, { recursive: true })
+  } catch (error) {
+    const { code, message } = error as NodeJS.ErrnoException
+    const why = code === 'EEXIST' ? 'a file has this name' : message
+    throw new Error(`${what} ${path} cannot be made: ${why}`, { cause: error })
+  }
+}
+
 /** The path without symbolic links; the file need not exist. */
 function realPath(path: string): string {
   const folder = resolve(dirname(path))
-  mkdirSync(folder, { recursive: true })
+  makeFolder(folder, 'the folder of the database')
   try {
     return realpathSync(path)
   } catch {
@@ -61,7 +72,7 @@ function realPath(path: string): string {
 /** Takes the locks until the process ends, or throws an InUseError. */
 export function lockState(stateDir: string, database: string): void {
   const folder = resolve(stateDir)
-  mkdirSync(folder, { recursive: true })
+  makeFolder(folder, 'the state folder')
   lock(join(folder, 'lock'), `the state folder ${folder}`)
   if (!database.startsWith('sqlite:') || database === 'sqlite::memory:') return
   const file = realPath(database.slice('sqlite:'.length))

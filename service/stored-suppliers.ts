@@ -26,6 +26,7 @@ interface Referring {
   certifies: boolean
 }
 
+/** The suppliers of the API, as far as this node can use them. */
 export class StoredSuppliers {
   readonly #store: Store
   readonly #references: ReferenceRules

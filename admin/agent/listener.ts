@@ -1,7 +1,7 @@
 /**
  * The agent listener (CONTRACT 15): gRPC calls of an exchange that asks for prices (IAB Tech Lab, Agentic RTB Framework
  * 1.0). A late or refused answer is worse than an empty one: a call that cannot be answered in time gets no mutation, at
- * once. Probes over HTTP/1.1 come to the same port: `/heartbeat` says that the process lives, `/healthcheck` that it is
+ * once. Probes over HTTP/1.1 come to the same port: `/heartbeat` says that the process runs, `/healthcheck` that it is
  * ready.
  */
 
@@ -51,6 +51,7 @@ interface AgentDeps {
   turn: LoopTurn
 }
 
+/** The gRPC listener for exchanges that ask for prices. */
 export class AgentListener {
   private readonly deps: AgentDeps
   private readonly grpc: GrpcServer

@@ -28,6 +28,7 @@ const noCounts = (): SupplierCounts => ({
   >,
 })
 
+/** Counters of agent calls. */
 export class AgentMetrics {
   private readonly counts = new Map<string, SupplierCounts>()
   private readonly buckets = new Float64Array(bounds.length + 1)

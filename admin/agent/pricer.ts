@@ -26,6 +26,7 @@ export interface AgentPrices {
 
 const noPrices: AgentPrices = { mutations: [], modelVersion: null }
 
+/** Prices agent calls, of gRPC and of MCP, and counts them. */
 export class AgentPricer {
   private readonly deps: AgentPricerDeps
   private sliced = 0

@@ -8,6 +8,7 @@ const cost: ScryptOptions = { N: 2 ** 15, r: 8, p: 1, maxmem: 64 * 1024 * 1024 }
 const maxRunning = 2
 const maxWaiting = 64
 
+/** Characters of the shortest password. */
 export const minPassword = 8
 /** Characters. A longer password is refused before it is hashed. */
 export const maxPassword = 1024

@@ -33,6 +33,7 @@ export const tokenErrors = {
 
 export type TokenErrorCode = keyof typeof tokenErrors
 
+/** A token that is refused, or that cannot be checked now. `code` says why. */
 export class TokenError extends Error {
   override name = 'TokenError'
   readonly code: TokenErrorCode

@@ -96,7 +96,7 @@ function outcomeOf(of: IntegrationReport, settings: TriedSettings): WhatIfOutcom
     kept_spend: figure(of, 'kept_spend', share, 1 - share),
     win_rate: figure(of, 'win_rate'),
     mean_factor: of.model.mean_factor,
-    verified: of.verdict === 'verified',
+    verified: of.status === 'verified',
     why: of.why,
   }
 }

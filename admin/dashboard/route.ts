@@ -99,6 +99,7 @@ async function files(): Promise<Map<string, { type: string; body: string }>> {
   return found
 }
 
+/** The plugin that serves the console's files. */
 export function dashboard({ realm, external }: DashboardDeps): FastifyPluginAsync {
   // the page asks the issuer for its tokens
   const connect = external === null ? "'self'" : `'self' ${new URL(external.issuer).origin}`

@@ -337,5 +337,6 @@ function routesOf(calls: DebugCalls): Route[] {
   ]
 }
 
+/** The plugin of `/api/svc/debug/`, for operators of account `*`. */
 export const debugPlugin = (calls: DebugCalls, authenticate: Authenticate): FastifyPluginAsync =>
   jsonCalls(routesOf(calls), authenticate, bodyLimit)

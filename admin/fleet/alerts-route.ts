@@ -130,5 +130,6 @@ const testRoute = ({ alerts }: AlertCallsDeps): Route => ({
 /** Bytes. */
 const bodyLimit = 1024
 
+/** The plugin of `/api/svc/alerts/`. */
 export const alertCalls = (deps: AlertCallsDeps): FastifyPluginAsync =>
   jsonCalls([listRoute(deps), testRoute(deps)], deps.authenticate, bodyLimit)

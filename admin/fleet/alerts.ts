@@ -48,6 +48,7 @@ export const shownAlert = ({ id, rule, supplier, node, level, text, fix, ...row 
   ended: iso(row.ended),
 })
 
+/** Finds what is wrong at intervals, keeps its history, and notifies the receiver. One node does so at a time. */
 export class Alerts {
   private readonly deps: AlertsDeps
   private readonly timer: NodeJS.Timeout

@@ -6,6 +6,7 @@ import type { Log } from '../../opd/base/log.ts'
 import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
 import type { Store } from '../store/index.ts'
 
+/** What is compared. */
 export const fingerprintParts = ['context_keys', 'configuration'] as const
 type FingerprintPart = (typeof fingerprintParts)[number]
 
@@ -66,6 +67,7 @@ interface NodeFingerprintsDeps {
   log: Log
 }
 
+/** Publishes fingerprints of what must be equal on all nodes, and compares them. */
 export class NodeFingerprints {
   /** As of the last publication. */
   differences: readonly Difference[] = []

@@ -27,6 +27,7 @@ interface KeptSumsDeps {
   log: Log
 }
 
+/** The sums of the compared arms over some days, read from the store when they are asked for and not too young. */
 export class KeptSums {
   private readonly deps: KeptSumsDeps
   private latest: ReadonlyMap<string, ComparedArms> = new Map()

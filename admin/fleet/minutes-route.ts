@@ -38,6 +38,7 @@ const querySchema = z.strictObject({
     .describe('Minutes of one entry'),
 })
 
+/** The plugin of `/api/svc/minutes/`. */
 export function minutesCalls(deps: MinutesDeps): FastifyPluginAsync {
   const { store, authenticate, now, currency, flush } = deps
   const name = import.meta.url.endsWith('.ts') ? './minutes-thread.ts' : './minutes-thread.js'

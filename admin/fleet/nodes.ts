@@ -30,6 +30,7 @@ interface FleetDeps {
   log: Log
 }
 
+/** Publishes the figures of this node every 10 s, and reads those of all. */
 export function createFleet({ store, node: self, own, now, log }: FleetDeps): Fleet {
   const { db, postgres } = store
   let others: NodeFigures[] = []

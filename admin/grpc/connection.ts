@@ -1,6 +1,6 @@
 /**
  * One connection of HTTP/2 (RFC 9113), as a server. It gives each request to its handler when the body is whole. Everything
- * that a peer can make grow is bounded; a peer that breaks a rule of the connection is told by GOAWAY.
+ * that a peer can make grow is bounded; a peer that breaks a rule of the connection gets GOAWAY.
  *
  * Why not `node:http2`: its objects of a stream survive young collections, whatever the program does, so each second of calls
  * leaves megabytes to collections that stop the event loop for tens of milliseconds.
@@ -31,7 +31,7 @@ import { type BodyMemory, Http2Stream } from './stream.ts'
 const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n')
 
 /**
- * Bytes that a peer may send on a stream, and on the connection, before it is told that it may send more. It is told as soon as
+ * Bytes that a peer may send on a stream, and on the connection, before a WINDOW_UPDATE permits more. It is sent as soon as
  * they are read: `maxBody` and the memory of bodies bound what is kept.
  */
 const streamWindow = 256 * 1024
@@ -412,7 +412,7 @@ export class Http2Connection {
     }
     if (this.reset.has(id)) return
     this.lastStream = id
-    // The peer may open it elsewhere: it is told by GOAWAY.
+    // GOAWAY lets the peer open it elsewhere.
     if (this.isClosing) return this.resetStream(id, errors.refusedStream)
     if (this.streams.size >= this.limits.maxStreams)
       return this.resetStream(id, errors.refusedStream)

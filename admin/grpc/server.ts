@@ -140,6 +140,7 @@ interface GrpcServerOptions {
   turn: LoopTurn
 }
 
+/** A gRPC server on HTTP/2 of its own. */
 export class GrpcServer {
   private readonly methods: ReadonlyMap<string, GrpcMethod>
   private readonly options: GrpcServerOptions
@@ -180,7 +181,7 @@ export class GrpcServer {
     if (this.isDraining) connection.drain()
   }
 
-  /** Callers are told to open no further call here. */
+  /** Sends GOAWAY, so that callers open no further call here. */
   drain(): void {
     this.isDraining = true
     for (const connection of this.connections.keys()) connection.drain()

@@ -40,7 +40,7 @@ export class Http2Stream {
   readonly opened: number
   /** Bytes that may be sent to the peer. */
   sendWindow: number
-  /** Bytes that the peer was not yet told it may send again. */
+  /** Bytes that were read, and for which no WINDOW_UPDATE was sent yet. */
   consumed = 0
   /** The peer has sent its request whole. */
   isComplete = false

@@ -82,6 +82,12 @@ const notStored: onRequestAsyncHookHandler = async (_request, reply) => {
   reply.header('cache-control', 'no-store')
 }
 
+/**
+ * Adds a call to the listener: checks the token before the body, then path, query and body.
+ *
+ * @param authenticate null: the call needs no token
+ * @param bodyLimit bytes; default: that of the listener
+ */
 export function addRoute(
   app: FastifyInstance,
   { handler, head = true, ...call }: Route,

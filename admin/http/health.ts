@@ -59,6 +59,7 @@ function readiness(code: 'not_ready' | 'store_unavailable', parts: readonly stri
   return { status: 'ready' }
 }
 
+/** The plugin of `/healthz`, `/readyz`, `/readyz/admin` and `/metrics`. */
 export function health({ missing, lost, metrics, prepare }: HealthDeps): FastifyPluginAsync {
   const scrape = exposition(metrics, prepare)
   const gzipped = createGzip()

@@ -242,5 +242,11 @@ export function namedBodyOf<T>(schema: z.ZodType<T>, { body }: FastifyRequest, a
   return { value: result.data, named }
 }
 
+/**
+ * The body of a request, checked.
+ *
+ * @param absent what an absent body is read as; default: an absent body is a fault
+ * @throws a problem that names every fault
+ */
 export const bodyOf = <T>(schema: z.ZodType<T>, request: FastifyRequest, absent?: string): T =>
   namedBodyOf(schema, request, absent).value

@@ -5,6 +5,7 @@
 
 type Row = readonly [status: number, title: string, retry: 'no' | 'changed' | 'later']
 
+/** Every problem: its status, its title, and whether the call may be repeated. */
 export const problems = {
   malformed: [400, 'The request is not valid', 'no'],
   invalid_parameters: [400, 'A parameter is not valid', 'no'],

@@ -11,6 +11,7 @@ export interface Caller {
 export const roles = ['viewer', 'api', 'operator'] as const
 export type Role = (typeof roles)[number]
 
+/** Whether one of the roles includes the one that is needed. */
 export const may = (held: ReadonlySet<string>, needed: Role): boolean =>
   roles.slice(roles.indexOf(needed)).some((role) => held.has(role))
 

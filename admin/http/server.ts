@@ -146,6 +146,7 @@ const codes: Readonly<Record<number, ProblemCode>> = {
   431: 'too_large',
 }
 
+/** The admin listener with its plugins. It serves after `listen`. */
 export function createAdmin(deps: AdminDeps): Admin {
   const { log } = deps
   let draining = false

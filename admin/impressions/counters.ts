@@ -177,6 +177,7 @@ const maxKeys = 100_000
 
 const defaultMost = () => ({ publishers: 200, domains: 200 })
 
+/** The counters of notices of this process. They never decrease. */
 export class ImpressionCounters {
   received = 0
   unavailable = 0

@@ -20,7 +20,7 @@ export interface LossDeps
   losses: LossStore
 }
 
-/** Applies the outcome of a loss that is on disk although its caller was told otherwise. */
+/** Applies the outcome of a loss that is on disk although its caller got an error. */
 export function applyLossOutcome(
   { engine, counters }: Pick<LossDeps, 'engine' | 'counters'>,
   { decision, body, at }: Outcome,

@@ -50,11 +50,16 @@ const lossSchema = z.object({
 export type LossOutcome = z.infer<typeof lossSchema>
 
 export const noticeOutcome = (body: string): NoticeOutcome => noticeSchema.parse(JSON.parse(body))
+/**
+ * What an entry of the journal says of a loss.
+ *
+ * @throws if the text is not such an outcome
+ */
 export const lossOutcome = (body: string): LossOutcome => lossSchema.parse(JSON.parse(body))
 
 /** Without features, a notice of the bid does not train the model. */
-export const featuresText = ({ teaches, features }: DecisionRecord) =>
-  teaches ? Buffer.from(features).toString('base64') : ''
+export const featuresText = ({ trains, features }: DecisionRecord) =>
+  trains ? Buffer.from(features).toString('base64') : ''
 
 /** What the effects of a notice need of its decision. */
 const unknownDecision = {
@@ -70,7 +75,7 @@ const unknownDecision = {
 }
 
 const trained = (text: string) => ({
-  teaches: text !== '',
+  trains: text !== '',
   features: new Uint8Array(Buffer.from(text, 'base64')),
 })
 

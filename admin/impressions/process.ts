@@ -75,7 +75,7 @@ interface NoticeLabels {
 }
 
 /** Reasons of unattributed wins that the response names. */
-const toldReasons: ReadonlySet<string> = new Set(['ambiguous', provisional])
+const reportedReasons: ReadonlySet<string> = new Set(['ambiguous', provisional])
 
 /** What became of a win that was looked up again. `waiting`: the shared bid log cannot be asked. */
 export type SecondResult = 'attributed' | 'unknown' | 'refused' | 'waiting'
@@ -93,6 +93,7 @@ const needsContext = ({ mode, via }: DecisionRecord) => mode === 'margin' && via
 const anonymousRows = 1000
 const anonymousRowsPerSecond = 10
 
+/** Processes win notices: attribution, ledger, outcome. */
 export class Notices {
   private readonly deps: NoticeDeps
   private readonly anonymousRefusals: TokenBucket
@@ -169,7 +170,7 @@ export class Notices {
 
   /**
    * The only supplier that bid with the id of the notice, as far as this node knows, so that the supplier whose notices are
-   * refused can be told. Only the memory of this node is asked: a caller without a credential must not cost more.
+   * refused is known. Only the memory of this node is asked: a caller without a credential must not cost more.
    */
   private bidderOf({ bidId }: Notice): string {
     const [supplier, ...others] = this.deps.engine.loggedSuppliers(bidId)
@@ -209,7 +210,7 @@ export class Notices {
       result = await ledger.record({ ...row, decision: `${row.decision}@${at}` }, same, outcome)
     if (result === 'duplicate') return this.duplicate(notice, { supplier })
     this.count(notice, 'unattributed', { supplier })
-    return { status: 'unattributed', by: null, ...(toldReasons.has(reason) ? { reason } : {}) }
+    return { status: 'unattributed', by: null, ...(reportedReasons.has(reason) ? { reason } : {}) }
   }
 
   private async attribute(
@@ -278,7 +279,7 @@ export class Notices {
     return true
   }
 
-  /** Applies the outcome of a notice whose row is in the ledger although its caller was told otherwise. */
+  /** Applies the outcome of a notice whose row is in the ledger although its caller got an error. */
   applyOutcome({ row, event, body }: Outcome): void {
     const outcome = noticeOutcome(body)
     const count = (status: Status, labels: NoticeLabels) =>

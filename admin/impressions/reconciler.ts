@@ -27,6 +27,7 @@ interface ReconcilerDeps {
   log: Log
 }
 
+/** Looks wins up again that no node could attribute when they arrived. */
 export class Reconciler {
   /** Wins that were looked up again, by result. */
   readonly counts: Record<SecondResult, number> = {

@@ -1,5 +1,5 @@
-/** `GET /opd/imp`: win notices of the platforms (SERVICE 4.7, CONTRACT 6). */
-import type { FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
+/** `GET /opd/imp`: win notices of the platforms (SERVICE 4.7, CONTRACT 6), and their spans. */
+import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest } from 'fastify'
 import * as z from 'zod'
 import { admit, optionalCaller, tokenProblem } from '../auth/bearer.ts'
 import type { TokenVerifier } from '../auth/tokens.ts'
@@ -10,7 +10,28 @@ import { type Caller, may } from '../http/roles.ts'
 import { type LossDeps, processLoss } from './losses.ts'
 import { auditPrice, lossSchema, noticeSchema, parseLoss, parseNotice } from './notice.ts'
 import type { Notices, Rejection } from './process.ts'
-import { type NoticeTracer, traceNotices } from './tracer.ts'
+
+/** Times are `performance.now()`. */
+export interface FinishedNotice {
+  path: string
+  arrived: number
+  ended: number
+  /** The status of the response. */
+  code: number
+  /** The status of the notice, and by what it was attributed; null: refused, or by nothing. */
+  status: string | null
+  by: string | null
+  bidId: string | null
+}
+
+export interface NoticeSpan {
+  end(notice: FinishedNotice): void
+}
+
+export interface NoticeTracer {
+  /** `fields`: a flat list of names and values, as received. null: the notice is not sampled. */
+  beginNotice(fields: readonly string[]): NoticeSpan | null
+}
 
 interface ImpressionDeps extends LossDeps {
   notices: Notices
@@ -21,6 +42,33 @@ interface ImpressionDeps extends LossDeps {
   encodedPrices: () => boolean
   /** null: no spans. */
   tracer: NoticeTracer | null
+}
+
+const textOf = (value: unknown) => (typeof value === 'string' ? value : null)
+
+/** Traces the routes of this plugin. Of the query only the bid id is recorded. */
+function traceNotices(app: FastifyInstance, tracer: NoticeTracer): void {
+  const spans = new WeakMap<FastifyRequest, { span: NoticeSpan; arrived: number }>()
+  app.addHook('onRequest', async (request) => {
+    const span = tracer.beginNotice(request.raw.rawHeaders)
+    if (span !== null) spans.set(request, { span, arrived: performance.now() })
+  })
+  app.addHook('onSend', async (request, reply, payload) => {
+    const begun = spans.get(request)
+    if (begun === undefined) return payload
+    const accepted = reply.statusCode === 200 && typeof payload === 'string'
+    const { status, by } = (accepted ? JSON.parse(payload) : {}) as Record<string, unknown>
+    begun.span.end({
+      path: request.routeOptions.url ?? '',
+      arrived: begun.arrived,
+      ended: performance.now(),
+      code: reply.statusCode,
+      status: textOf(status),
+      by: textOf(by),
+      bidId: textOf((request.query as Record<string, unknown>)['bid_id']),
+    })
+    return payload
+  })
 }
 
 /** Notices in progress at a time, and losses; more are 503. */
@@ -99,6 +147,7 @@ const lossCall: Omit<Route, 'handler'> = {
   head: false,
 }
 
+/** The plugin of `/opd/imp` and `/opd/loss`. */
 export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
   const { auth, verifier, counters, log, notices } = deps
   if (auth === 'bearer' && verifier === null) throw new Error('auth bearer needs a verifier')

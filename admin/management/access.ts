@@ -31,6 +31,7 @@ export interface Access extends Suppliers<ListedSupplier> {
 /** Account that sees all suppliers, and id of a hold of all. */
 export const everyone = '*'
 
+/** The suppliers that the caller may see. */
 export const visible = <S extends Owned>(
   { suppliers }: Suppliers<S>,
   { caller }: FastifyRequest,
@@ -55,6 +56,7 @@ export const ofAllAccounts =
     throw new Problem('forbidden', { title: 'Only account * may do this' })
   }
 
+/** Who changes something, for the audit trail. */
 export const authorOf = ({ caller, id }: FastifyRequest): Author => ({
   who: caller!.subject,
   account: caller!.account,

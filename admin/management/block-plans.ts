@@ -93,6 +93,13 @@ export function mergePatch(value: unknown, patch: unknown): unknown {
 
 export const etagOf = ({ version }: Pick<StoredBlock, 'version'>) => `"${version}"`
 
+/** The number of the last change of any supplier of the API; 0: there was none. */
+export const revisionOf = (rows: Iterable<StoredBlock>): number => {
+  let newest = 0
+  for (const { n } of rows) newest = Math.max(newest, n)
+  return newest
+}
+
 export const accountOf = ({ account }: Block): string | null =>
   typeof account === 'string' ? account : null
 

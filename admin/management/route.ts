@@ -18,6 +18,7 @@ interface ManagementDeps extends ModelAccess, EndpointAccess {
 /** Bytes. */
 const bodyLimit = 1024 * 1024
 
+/** The plugin of the calls that change suppliers, seats, holds and models. */
 export function management(deps: ManagementDeps): FastifyPluginAsync {
   const routes = [
     ...supplierRoutes(deps),

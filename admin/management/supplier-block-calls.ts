@@ -31,6 +31,7 @@ import {
   refuseFaults,
   refuseFile,
   refuseReserved,
+  revisionOf,
   unknownSupplier,
 } from './block-plans.ts'
 import { matches } from './suppliers.ts'
@@ -115,9 +116,7 @@ function refuseOutdated(request: FastifyRequest, row: StoredBlock, isRequired: b
   } else if (!matches(wanted, etagOf(row))) throw new Problem('outdated')
 }
 
-/** Of the last change of any supplier of the API. */
-const listTag = (rows: readonly StoredBlock[]) =>
-  `"${rows.reduce((newest, { n }) => Math.max(newest, n), 0)}"`
+const listTag = (rows: Iterable<StoredBlock>) => `"${revisionOf(rows)}"`
 
 export class SupplierBlockCalls {
   private readonly deps: BlockDeps
@@ -237,9 +236,7 @@ export class SupplierBlockCalls {
     if (old === undefined) throw unknownSupplier()
     if (old.version !== version || old.block === null)
       throw new Problem('no_version', {
-        faults: [
-          { pointer: '/version', detail: `version ${version} is none that the supplier had` },
-        ],
+        faults: [{ pointer: '/version', detail: `the supplier never had a version ${version}` }],
       })
     const { block } = old
     refuseFaults(this.deps.check(block))
@@ -255,7 +252,7 @@ export class SupplierBlockCalls {
     await listFaults(this.deps, list)
     const wanted = request.headers['if-match']
     const plan = async (current: ReadonlyMap<string, StoredBlock>) => {
-      if (wanted !== undefined && !matches(wanted, listTag([...current.values()])))
+      if (wanted !== undefined && !matches(wanted, listTag(current.values())))
         throw new Problem('outdated', { title: 'A supplier has changed since they were read' })
       return planList(this.deps, list, current)
     }

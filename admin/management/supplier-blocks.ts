@@ -294,6 +294,7 @@ function supplierBlockRoutes(deps: BlockDeps): Route[] {
   ]
 }
 
+/** The plugin of `/api/svc/suppliers/`. */
 export function supplierBlocks(
   deps: BlockDeps & { authenticate: Authenticate },
 ): FastifyPluginAsync {

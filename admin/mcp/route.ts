@@ -227,6 +227,7 @@ function serverOf(call: McpCall): Server {
 /** A message of JSON-RPC 2.0, which the library reads. */
 const messageSchema = z.looseObject({ jsonrpc: z.literal('2.0'), method: z.string().optional() })
 
+/** The plugin of `/mcp`. */
 export function mcp(deps: McpDeps): FastifyPluginAsync {
   return async (app) => {
     const route: Route = {

@@ -65,6 +65,7 @@ function nodeMetrics({ invalid, bidLog, model }: OpdMetricsDeps): MetricRow[] {
   ]
 }
 
+/** Registers the metrics of pricing and of notices. */
 export function opdMetrics(registry: Registry, deps: OpdMetricsDeps): void {
   registerRows(registry, [
     ...engineMetrics(deps.stats, deps.kept),
@@ -73,6 +74,7 @@ export function opdMetrics(registry: Registry, deps: OpdMetricsDeps): void {
   ])
 }
 
+/** Registers the metrics of wins that were looked up again. */
 export function reconcilerMetrics(
   registry: Registry,
   counts: Readonly<Record<SecondResult, number>>,
@@ -86,6 +88,7 @@ export function reconcilerMetrics(
   ])
 }
 
+/** Registers the metrics of refused log-ins and tokens. */
 export function authMetrics(registry: Registry, failures: ReadonlyMap<string, number>): void {
   registerRows(registry, [
     counter(

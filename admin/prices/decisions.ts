@@ -57,7 +57,7 @@ const decisionSchema = z.strictObject({
   publisher: z.string().nullable(),
   domain: z.string().nullable(),
   seat: z.string().nullable(),
-  teaches: z.boolean(),
+  trains: z.boolean(),
   feature_bytes: z.int(),
 })
 export type Decision = z.infer<typeof decisionSchema>
@@ -89,7 +89,7 @@ const example: Decision = {
   publisher: 'pub-1',
   domain: 'news.example',
   seat: 'seat-1',
-  teaches: true,
+  trains: true,
   feature_bytes: 51,
 }
 
@@ -159,7 +159,7 @@ function explained(record: DecisionRecord, late: boolean): Decision {
     publisher: record.publisher === '' ? null : record.publisher,
     domain: record.domain === '' ? null : record.domain,
     seat: record.seat ?? null,
-    teaches: record.teaches,
+    trains: record.trains,
     feature_bytes: record.features.length,
   }
 }
@@ -198,6 +198,7 @@ export const bidRoute = ({ engine, account }: DecisionsDeps): Route => ({
   },
 })
 
+/** The plugin of the call that explains a decision. */
 export function decisions({
   engine,
   authenticate,

@@ -107,6 +107,7 @@ async function written(
   return `${text}]`
 }
 
+/** The plugin of `/opd/…_yesbid`, standalone prices. */
 export function standalone({ engine, authenticate, account }: StandaloneDeps): FastifyPluginAsync {
   const route: Route = {
     ...call,

@@ -43,6 +43,7 @@ export function dayBefore(now: number, { at, tz }: Pick<DailySettings, 'at' | 't
   return { from, to, due: instantOf(wall, tz), name: textOf(from, tz).slice(0, 10) }
 }
 
+/** Sends the report of each day. One node does so. */
 export class DailyReport {
   private readonly deps: DailyReportDeps
   private readonly worker: ReturnType<typeof createReportWorker>

@@ -47,6 +47,8 @@ export const time = z
   .meta({ type: ['string', 'integer'] })
 
 const names = ['supplier', ...groups].join('|')
+/** With the name that the supplier has in reports first. */
+const listed = groups.map((name) => (name === 'ssp' ? 'supplier (or ssp)' : name)).join(', ')
 
 const grouping = z
   .string()
@@ -55,8 +57,7 @@ const grouping = z
     const names = text.split(',').map((name) => (name === 'supplier' ? 'ssp' : name))
     const [by = 'ssp', then] = names as Group[]
     const known = names.every((name) => groups.some((group) => group === name))
-    if (!known || names.length > 2 || by === then)
-      addIssue(`must be one or two of ${groups.join(', ')}`)
+    if (!known || names.length > 2 || by === then) addIssue(`must be one or two of ${listed}`)
     return then === undefined ? { by } : { by, then }
   })
   .meta({ type: 'string', pattern: `^(${names})(,(${names}))?$`, default: 'ssp' })
@@ -79,9 +80,7 @@ export const querySchema = z.strictObject({
     'Start of the range: a date, a time (in `tz` unless it has a zone), or milliseconds since 1970; by default a day before `to`',
   ),
   to: time.describe('End of the range, exclusive; by default now'),
-  by: grouping.describe(
-    'The grouping of the rows: one or two of supplier (or ssp), seat, publisher, domain, via, hour, day, separated by a comma',
-  ),
+  by: grouping.describe(`The grouping of the rows: one or two of ${listed}, separated by a comma`),
   tz: z
     .string()
     .refine(isZone, 'must be an IANA time zone such as America/New_York')

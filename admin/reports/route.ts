@@ -38,6 +38,7 @@ function fileName(name: string, from: number, to: number, tz: string): string {
   return `bidweir-${name}-${[...new Set(days)].join('-to-')}.csv`
 }
 
+/** The plugin of `/api/svc/reports/`. */
 export function reporting(deps: ReportsDeps): FastifyPluginAsync {
   const { store, authenticate, now, flush, rules } = deps
   const worker = createReportWorker(store)

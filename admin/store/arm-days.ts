@@ -6,6 +6,9 @@
  * and a voided one is subtracted in the transaction that voids it, so each counts once, whoever ended in between.
  */
 import { type Kysely, sql } from 'kysely'
+import type { Log } from '../../opd/base/log.ts'
+import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
+import type { DayAmount, DayReductions } from '../../opd/pricing/day-reductions.ts'
 import { type Arm, armRules } from '../../opd/shared/arms.ts'
 import { day } from './hour.ts'
 import { writeSums } from './sums.ts'
@@ -30,6 +33,11 @@ const sliceRows = 100
 /** As in the sums of an hour: suppliers may send any text as currency. */
 const longestCurrency = 16
 
+/**
+ * The UTC day of a time, counted from 1970-01-01.
+ *
+ * @param at milliseconds since the epoch
+ */
 export const dayNumber = (at: number) => Math.floor(at / day)
 
 const compared: readonly Arm[] = ['treated', 'explored', 'holdout']
@@ -123,7 +131,7 @@ export async function readArmDays(
 }
 
 /** What OPD took off the wins of a day, CPM in the currency of the bids. */
-export async function readReductions(
+async function readReductions(
   db: Kysely<Tables>,
   dayOfWins: number,
 ): Promise<Pick<ArmDay, 'supplier' | 'currency' | 'reduced'>[]> {
@@ -135,4 +143,92 @@ export async function readReductions(
 
 export async function deleteArmDays(db: Kysely<Tables>, now: number): Promise<void> {
   await sql`delete from arm_days where day <= ${dayNumber(now) - keptDays}`.execute(db)
+}
+
+interface DayCapsDeps {
+  db: Kysely<Tables>
+  reductions: DayReductions
+  /** Units of a currency per unit of the base currency; null: there is no rate. */
+  rate: (currency: string) => number | null
+  now: () => number
+  log: Log
+}
+
+/** Milliseconds between two reads of the reductions of all nodes. */
+const every = 2000
+
+/**
+ * The price reductions of a day, summed over all nodes, because `caps.perDay` is a limit on their sum. What this node has
+ * counted and not stored yet counts at once.
+ */
+export class DayCaps {
+  private readonly deps: DayCapsDeps
+  /** Amounts of wins that are not stored yet. */
+  private readonly pending = new Map<ArmDay, DayAmount>()
+  /** Increases whenever sums of this node are stored. */
+  private changes = 0
+  private lost = false
+  private readonly timer: NodeJS.Timeout
+
+  constructor(deps: DayCapsDeps) {
+    this.deps = deps
+    this.timer = setInterval(() => void this.follow(), every).unref()
+  }
+
+  counted(wins: readonly ArmDay[]): void {
+    for (const win of wins) {
+      const { day, supplier } = win
+      const amount = this.amountOf(win)
+      if (amount === 0) continue
+      this.pending.set(win, { day, supplier, amount })
+      this.deps.reductions.count({ day, supplier, amount })
+    }
+  }
+
+  stored(wins: readonly ArmDay[]): void {
+    this.changes++
+    for (const win of wins) {
+      const amount = this.pending.get(win)
+      if (amount !== undefined) this.deps.reductions.countStored(amount)
+      this.pending.delete(win)
+    }
+  }
+
+  /** Reads the sums of all nodes. Rejects if the store is lost. */
+  readonly read = oneAtATime(async () => {
+    const { db, reductions, now } = this.deps
+    const day = dayNumber(now())
+    for (;;) {
+      const { changes } = this
+      const rows = await readReductions(db, day)
+      // sums that were stored meanwhile may or may not be among them
+      if (changes !== this.changes) continue
+      const amounts = new Map<string, number>()
+      for (const row of rows)
+        amounts.set(row.supplier, (amounts.get(row.supplier) ?? 0) + this.amountOf(row))
+      for (const [supplier, amount] of amounts) reductions.loadStored({ day, supplier, amount })
+      return
+    }
+  })
+
+  close(): void {
+    clearInterval(this.timer)
+  }
+
+  private async follow(): Promise<void> {
+    try {
+      await this.read()
+      this.lost = false
+    } catch (error) {
+      const err = (error as Error).message
+      if (!this.lost) this.deps.log.warn({ err }, 'the price reductions of the day were not read')
+      this.lost = true
+    }
+  }
+
+  /** In units of the base currency. */
+  private amountOf({ reduced, currency }: Pick<ArmDay, 'reduced' | 'currency'>): number {
+    const rate = this.deps.rate(currency)
+    return rate === null ? 0 : reduced / rate / 1000
+  }
 }

@@ -47,5 +47,10 @@ export async function auditAll(
       .execute()
 }
 
+/**
+ * Writes an entry of the audit trail, in the transaction of what it reports.
+ *
+ * @param at milliseconds since the epoch
+ */
 export const audit = (trx: Transaction<Tables>, at: number, entry: AuditEntry): Promise<void> =>
   auditAll(trx, at, [entry])

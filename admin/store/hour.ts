@@ -1,4 +1,6 @@
+/** Milliseconds. */
 export const hour = 3_600_000
+/** Milliseconds. */
 export const day = 24 * hour
 
 /** The start of the hour of a time, also before 1970. */

@@ -25,7 +25,7 @@ export interface Store {
   migrated: readonly string[]
   /**
    * Milliseconds since the epoch, the same on every node: by the clock of PostgreSQL, as last read. The service uses no
-   * other: contexts, tokens and rows that one node makes are judged by another.
+   * other: contexts, tokens and rows that one node makes are checked by another.
    */
   clock(): number
   /** Milliseconds that this clock is ahead of this node's; 0 with SQLite. */
@@ -190,6 +190,12 @@ async function openPostgres(url: string, { log }: StoreOptions): Promise<Databas
   }
 }
 
+/**
+ * Opens the database, and migrates it.
+ *
+ * @param url `sqlite:PATH`, `sqlite::memory:` or `postgres://…`
+ * @throws if it cannot be opened, is damaged, or a migration fails
+ */
 export async function openStore(url: string, options: StoreOptions): Promise<Store> {
   const { now, log, observe = () => {}, pollInterval = 500 } = options
   const { monotonic = () => performance.now() } = options

@@ -85,6 +85,7 @@ function outcomeOf(
   return [{ kind: 'notice', decision, event, at, body: outcome, row: isFresh ? row : null }]
 }
 
+/** The table of wins. `record` resolves when the row is on disk; notices of one turn share a transaction. */
 export class Ledger {
   private readonly statements: ReturnType<typeof ledgerSql>
   private readonly days: ReturnType<typeof createLedgerDays> | null

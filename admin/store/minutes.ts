@@ -70,7 +70,7 @@ export class Minutes {
   }
 
   /** `at`: within the minute; `sums`: in the order of `minuteSums`. */
-  add(supplier: string, at: number, sums: Float64Array): void {
+  addSums(supplier: string, at: number, sums: Float64Array): void {
     const begin = at - (at % minute)
     const key = `${begin} ${supplier}`
     if (this.waiting.size >= mostWaiting && !this.waiting.has(key)) return
@@ -97,7 +97,7 @@ export class Minutes {
         const err = (error as Error).message
         this.log.warn({ err }, 'figures by minute could not be written and will be retried')
         for (const [, { supplier, minute, sums }] of rows.slice(from))
-          this.add(supplier, minute, sums)
+          this.addSums(supplier, minute, sums)
         return
       }
     }

@@ -19,6 +19,7 @@ interface Rollback {
 
 type ModelRow = Pick<Tables['models'], 'epoch' | 'rolled_back_at'>
 
+/** The state that all commands to the models have led to. */
 export async function readModelControl(db: Kysely<Tables>): Promise<ModelControl> {
   const rows = await db.selectFrom('models').select(['mode', 'epoch', 'rolled_back_at']).execute()
   const { frozen } = await db
@@ -96,6 +97,7 @@ export function forgetSupplier(store: Store, now: number, change: Change): Promi
   })
 }
 
+/** The commands to the models, as the model manager reads them. */
 export function modelControlSource(store: Store): ModelControlSource {
   const { db } = store
   return {

@@ -1,5 +1,5 @@
 /**
- * The journal of what follows a committed row: it is taught, counted and streamed once, whatever response the caller saw.
+ * The journal of what follows a committed row: the model is trained, the win is counted and streamed once, whatever response the caller saw.
  * The entry of a row is written in the transaction of the row, and deleted when everything has followed.
  *
  *   commit is answered ──▶ applied at once, from memory ──▶ streamed ──▶ added to the sums and deleted
@@ -332,9 +332,9 @@ export class Outcomes {
         body: string
         of: string
         on: string
-        told: number
+        notified: number
       }
-    >`select l.*, o.batch, o.applied as has_followed, o.kind, o.body, o.decision as "of", o.event as "on", o.at as told
+    >`select l.*, o.batch, o.applied as has_followed, o.kind, o.body, o.decision as "of", o.event as "on", o.at as notified
       from outcomes as o left join ${ledger} as l on l.decision = o.decision and l.event = o.event
       where o.node = ${this.node} and o.batch in (
         select batch from outcomes where node = ${this.node} and batch not in ${known}
@@ -344,7 +344,7 @@ export class Outcomes {
     // the models are closed next
     if (this.closed) return
     const found = new Map<string, { outcomes: Outcome[]; applied: boolean }>()
-    for (const { batch, has_followed, kind, body, of, on, told, ...row } of rows) {
+    for (const { batch, has_followed, kind, body, of, on, notified, ...row } of rows) {
       // a commit that is answered meanwhile is not in doubt
       if (this.inFlight.has(batch) || this.batches.has(batch)) continue
       const outcomes = found.get(batch)?.outcomes ?? []
@@ -355,7 +355,7 @@ export class Outcomes {
         decision: of,
         event: on,
         row: isJoined ? row : null,
-        at: Number(told),
+        at: Number(notified),
       })
       found.set(batch, { outcomes, applied: Number(has_followed) === 1 })
     }

@@ -46,6 +46,7 @@ const runInterval = 600_000
 
 const pauseFor = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
+/** Deletes old rows, and sums hours. One node does so at a time. */
 export class Retention {
   private readonly store: Store
   private readonly options: RetentionOptions

@@ -33,7 +33,7 @@ interface BufferedCountsOptions<Row> {
   sliceRows: number
   log: Log
   keyOf(row: Row): string
-  /** Called before each round: `add`s the rows that the caller still holds, some of them at each step. */
+  /** Called before each round: adds the rows that the caller still holds, some of them at each step. */
   drain?(): Generator<undefined, void>
   /** Adds the counts of `other` to `row`. */
   merge(row: Row, other: Row): void
@@ -43,7 +43,7 @@ interface BufferedCountsOptions<Row> {
 
 interface BufferedCounts<Row> {
   /** Takes ownership of the row. */
-  add(row: Row): void
+  addRow(row: Row): void
   flush(): Promise<void>
   close(): Promise<void>
 }
@@ -68,7 +68,7 @@ function createBufferedCounts<Row extends CountRow>(
     count++
   }
 
-  function add(row: Row): void {
+  function addRow(row: Row): void {
     const key = keyOf(row)
     if (count < maxRows || rows.get(row.supplier)?.has(key)) return put(key, row)
     const pooled = { ...row, publisher: '', domain: '', seat: '' }
@@ -118,7 +118,7 @@ function createBufferedCounts<Row extends CountRow>(
     for (let left = count; left > 0; ) {
       const slice = take(Math.min(left, sliceRows))
       const done = await writeRows(slice)
-      for (const row of slice.slice(done)) add(row)
+      for (const row of slice.slice(done)) addRow(row)
       if (done < slice.length) return
       left -= done
     }
@@ -128,7 +128,7 @@ function createBufferedCounts<Row extends CountRow>(
   const flush = oneAtATime(round)
   const timer = setInterval(() => void flush(), every).unref()
   return {
-    add,
+    addRow,
     flush,
     async close() {
       clearInterval(timer)
@@ -139,12 +139,13 @@ function createBufferedCounts<Row extends CountRow>(
 
 interface Rollup extends DecisionObserver, Pick<BufferedCounts<SeatRow>, 'flush' | 'close'> {
   /** Adds the rows of another process of this node, and takes ownership of them. */
-  add(rows: readonly SeatRow[]): void
+  addRows(rows: readonly SeatRow[]): void
 }
 
+/** The sums of decided bids by hour, written every 5 s. */
 export function createRollup(store: Store, log: Log): Rollup {
-  const decidedRows = createDecidedRows((row) => add(row))
-  const { add, flush, close } = createBufferedCounts<SeatRow>({
+  const decidedRows = createDecidedRows((row) => addRow(row))
+  const { addRow, flush, close } = createBufferedCounts<SeatRow>({
     drain: decidedRows.drain,
     what: 'decided bids',
     maxRows: 20_000,
@@ -163,8 +164,8 @@ export function createRollup(store: Store, log: Log): Rollup {
   })
   return {
     decided: decidedRows.decided,
-    add(rows) {
-      for (const row of rows) add(row)
+    addRows(rows) {
+      for (const row of rows) addRow(row)
     },
     flush,
     close,
@@ -216,8 +217,9 @@ const duplicateRow = (notice: DuplicateNotice): WithSeat<HourRow> => ({
   spend_squares: 0,
 })
 
+/** The counts of duplicate notices by hour, written every 5 s. */
 export function createDuplicateCounts(store: Store, log: Log): DuplicateCounts {
-  const { add, flush, close } = createBufferedCounts<WithSeat<HourRow>>({
+  const { addRow, flush, close } = createBufferedCounts<WithSeat<HourRow>>({
     what: 'duplicate notices',
     maxRows: 5000,
     // 25 columns each
@@ -229,5 +231,5 @@ export function createDuplicateCounts(store: Store, log: Log): DuplicateCounts {
       sums: ['n'],
     }),
   })
-  return { count: (notice) => add(duplicateRow(notice)), flush, close }
+  return { count: (notice) => addRow(duplicateRow(notice)), flush, close }
 }

@@ -38,7 +38,7 @@ const failureOf = ({ error, result }: Fault): Error =>
     : storeErrorOf(Object.assign(new Error(error), { code: `SQLITE_${result}` }))
 
 /**
- * Requests to the worker and their responses. If the worker dies, all of them fail, and the next request starts
+ * Requests to the worker and their responses. If the worker ends, all of them fail, and the next request starts
  * another worker.
  */
 class WorkerConnection implements DatabaseConnection {

@@ -119,6 +119,7 @@ export async function changeSupplier(
   })
 }
 
+/** The suppliers on hold; `*`: all of them. */
 export async function readHolds(db: Kysely<Tables>): Promise<Set<string>> {
   const rows = await db.selectFrom('holds').select('supplier').where('hold', '=', 1).execute()
   return new Set(rows.map(({ supplier }) => supplier))

@@ -25,53 +25,50 @@ type Sign = (typeof signs)[number]
 
 const prometheusVersion = firstLine('prometheus', '--version')
 
-/** Which signs of the fault are there now. */
+/** What names the fault now; '' where nothing does. */
 async function present(
   { prometheus, sentences }: World,
   { alert, panel, shows, sentence }: Fault,
-): Promise<Record<Sign, boolean>> {
+): Promise<Record<Sign, string>> {
   const [alerts, samples, texts] = await Promise.all([
     prometheus.alerts(),
     prometheus.panel(panel),
     sentences(),
   ])
   return {
-    alert: alerts.some(({ name }) => name === alert),
-    panel: samples.some(shows),
-    console: texts.some((text) => sentence.test(text)),
+    alert: alerts.some(({ name }) => name === alert) ? alert : '',
+    panel: samples.some(shows) ? panel : '',
+    console: texts.flatMap((text) => sentence.exec(text) ?? [])[0] ?? '',
   }
 }
 
-async function seconds(
-  run: DrillRun,
-  world: World,
-  fault: Fault,
-): Promise<Partial<Record<Sign, number>>> {
+/** By sign, what named the fault, and after how many seconds. */
+async function namesOf(run: DrillRun, world: World, fault: Fault): Promise<Record<Sign, string>> {
   // What the faults before have left, or a busy machine has caused, passes first.
-  const isHealthy = async () => Object.values(await present(world, fault)).every((each) => !each)
+  const isHealthy = async () =>
+    Object.values(await present(world, fault)).every((each) => each === '')
   await until(isHealthy, {
     what: `no sign of "${fault.name}" before it is injected`,
     limit: 300_000,
   })
   await fault.inject(world)
   const began = performance.now()
-  const found: Partial<Record<Sign, number>> = {}
+  const found: Record<Sign, string> = { alert: '', panel: '', console: '' }
   for (;;) {
     const now = await present(world, fault)
     const elapsed = (performance.now() - began) / 1000
-    for (const sign of signs) if (now[sign]) found[sign] ??= elapsed
-    if (signs.every((sign) => found[sign] !== undefined) || elapsed > limit) break
+    for (const sign of signs)
+      if (now[sign] !== '' && found[sign] === '')
+        found[sign] = `${now[sign]} ${Math.round(elapsed)} s`
+    if (signs.every((sign) => found[sign] !== '') || elapsed > limit) break
     await wait(500)
   }
   await fault.end(world)
   for (const sign of signs)
-    if (found[sign] === undefined)
+    if (found[sign] === '')
       run.refuse(`${fault.name}: the ${sign} did not name it within ${limit} s`)
   return found
 }
-
-const after = (value: number | undefined): Cell =>
-  value === undefined ? 'not named' : `${Math.round(value)} s`
 
 async function drill(run: DrillRun) {
   const { interval, fault: only } = run.options
@@ -82,14 +79,14 @@ async function drill(run: DrillRun) {
   const rows: Cell[][] = []
   for (const fault of faults.filter(({ name }) => name.includes(only))) {
     run.say(fault.name)
-    const found = await seconds(run, world, fault)
+    const found = await namesOf(run, world, fault)
     const pages = durations.get(fault.alert)!
     rows.push([
       fault.name,
-      `${fault.alert} ${after(found.alert)}`,
+      found.alert,
       pages === 0 ? 'at once' : `${pages / 60} min`,
-      `${fault.panel} ${after(found.panel)}`,
-      `${fault.sentence.source} ${after(found.console)}`,
+      found.panel,
+      found.console,
     ])
     run.say(rows.at(-1)!.join(' | '))
   }

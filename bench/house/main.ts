@@ -95,8 +95,8 @@ suppliers:
 
 const rounds = 3
 
-/** Seconds of the idle time: longer than the period of the timers that publish figures. */
-const idleSeconds = 12
+/** Seconds of the idle time: longer than the periods of the timers that resolve names and mark figures, 15 and 30 s. */
+const idleSeconds = 32
 
 /** What runs without any event. */
 async function idleRun(take: () => Promise<Ran>): Promise<Ran> {

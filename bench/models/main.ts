@@ -47,15 +47,15 @@ function play(learner: Learner, bids: number, names: number): void {
 function updates({ quick }: Run): Block[] {
   const rounds = quick ? 3 : 20
   const rowsOf = 4000
-  const [teacher, pupil] = [createLearner({}), createLearner({})]
+  const [trained, other] = [createLearner({}), createLearner({})]
   let [bytes, us] = [0, 0]
   for (let round = 0; round < rounds; round++) {
-    play(teacher, rowsOf, 2000)
-    const delta = teacher.delta()
+    play(trained, rowsOf, 2000)
+    const delta = trained.delta()
     bytes += delta.length
     us += timed(() => {
-      pupil.merge(delta)
-      pupil.advance(start + round)
+      other.merge(delta)
+      other.advance(start + round)
     }).us
   }
   const bids = rounds * rowsOf
@@ -125,7 +125,7 @@ function events({ quick }: Run): Block[] {
     ...{ mode: 'revenue' as const, via: 'proxy' as const, arm: 'treated' as const },
     ...{ propensity: 0.9751, inBa: '2.315' },
     ...{ outBa: '2.051422', currency: 'USD', at: start, modelVersion: 1234, publisher: 'pub-4711' },
-    ...{ domain: 'news.example', teaches: true, features: new Uint8Array(51), floor: 0.5 },
+    ...{ domain: 'news.example', trains: true, features: new Uint8Array(51), floor: 0.5 },
     ...{ winIn: 0.41725, winOut: 0.40161 },
   }
   let bytes = 0

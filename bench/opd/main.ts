@@ -23,12 +23,13 @@ const options = {
   },
   partBids: { value: 0, help: 'instead of 80,000 where parts are switched off' },
   threads: { value: 2, help: 'threads of markets and parts', least: 1 },
-  goal: { value: '', help: 'the number of a goal, such as 3b; none: what has no number' },
+  goal: { value: '', help: 'numbers of goals, such as 3,3b; none: what has no number' },
   market: { value: '', help: 'markets, with commas between them' },
   bids: { value: 0, help: 'instead of those of each goal' },
   seeds: { value: 0, help: 'instead of those of each goal' },
   first: { value: 0, help: 'the first seed; 0: new ones' },
   drawn: { value: 50, help: 'markets that are drawn at random', least: 1 },
+  long: { value: 8, help: 'markets that are drawn at random, of 150,000 bids' },
   controlled: { value: 16, help: 'of those, markets that also run with a true loss or curve' },
   data: { value: '', help: 'a folder of recorded prices: goals of its own, read by goals.ts' },
 }
@@ -75,6 +76,8 @@ type Given = Values<typeof options>
 
 /** Seeds of a run that names none: nothing was chosen on them. */
 const freshSeed = 1 + (Math.floor(Date.now() / 1000) % 1_000_000_000)
+/** Bids of the longer markets. */
+const longBids = 150_000
 const firstSeed = ({ first }: Given) => first || freshSeed
 
 const aboutDrawn: Record<(typeof controls)[number], string> = {
@@ -91,23 +94,36 @@ async function drawn({ quick, options: given, say }: Run<typeof options>): Promi
   const first = firstSeed(given)
   const count = quick ? 4 : given.drawn
   const compared = Math.min(count, quick ? 1 : given.controlled)
-  const tasks = controls.flatMap((control) =>
-    Array.from({ length: control === 'learner' ? count : compared }, (_each, n) => ({
-      ...{ control, bids, seed: first + n },
-    })),
-  )
+  const longer = quick ? 0 : given.long
+  const tasksOf = (control: DrawnTask['control'], many: number, bids: number) =>
+    Array.from({ length: many }, (_each, n) => ({ control, bids, seed: first + n }))
+  const tasks = [
+    ...controls.flatMap((control) =>
+      tasksOf(control, control === 'learner' ? count : compared, bids),
+    ),
+    ...tasksOf('learner', longer, longBids),
+  ]
   const done = await inThreads<DrawnTask, DrawnDone>(
     tasks,
     given.threads,
-    ({ control, seed, found }) => say(`  ${control}, seed ${seed}: ${JSON.stringify(found)}`),
+    ({ control, seed, bids, found }) =>
+      say(`  ${control}, seed ${seed}, ${bids} bids: ${JSON.stringify(found)}`),
   )
-  const found = (control: DrawnTask['control'], before = first + count) =>
-    done.filter((each) => each.control === control && each.seed < before).map((each) => each.found)
+  const found = (control: DrawnTask['control'], before = first + count, of = bids) =>
+    done
+      .filter((each) => each.control === control && each.seed < before && each.bids === of)
+      .map((each) => each.found)
   const last = first + compared
   const markets = `${compared} markets from seed ${first}.`
   return [
     `Markets from seed ${first}, ${bids} bids each. Margin: share of what an oracle with the same floors earns in the last half. Standard errors by the bootstrap over markets.`,
     ...drawnTable(`${aboutDrawn.learner} ${count} markets from seed ${first}.`, found('learner')),
+    ...(longer === 0
+      ? []
+      : drawnTable(
+          `The learner. ${longer} markets from seed ${first}, ${longBids} bids each.`,
+          found('learner', first + longer, longBids),
+        )),
     ...(compared === 0
       ? []
       : controls.flatMap((control) =>
@@ -156,7 +172,7 @@ async function ablation({ quick, options: given, say }: Run<typeof options>): Pr
 }
 
 const isChosen = (given: Given, { of, market }: Goal) =>
-  (given.goal === '' || (given.goal === 'none' ? '' : given.goal) === of) &&
+  (given.goal === '' || given.goal.split(',').includes(of === '' ? 'none' : of)) &&
   (given.market === '' || given.market.split(',').includes(market))
 
 const seedsOf = (given: Given, seeds: number) =>

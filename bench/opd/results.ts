@@ -63,7 +63,7 @@ export function partsTable(markets: readonly string[], done: readonly (readonly 
   }
 }
 
-/** About 60 points of a run, because more cannot be told apart. */
+/** About 60 points of a run, because more cannot be distinguished. */
 function coarser(rows: readonly Row[]): Row[] {
   const step = Math.max(1, Math.round(rows.length / 60))
   return Array.from({ length: Math.floor(rows.length / step) }, (_each, n) =>

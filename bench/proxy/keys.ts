@@ -1,10 +1,12 @@
-/** The CPU time of a no-bid with the keys of endpoints, without them, and of an older checkout. */
-import { dirname, resolve } from 'node:path'
+/** The CPU time of a no-bid beside that of a copy without the branches of the keys of endpoints, and with the keys. */
+import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import type { Run } from '../harness/bench.ts'
-import { firstLine } from '../harness/machine.ts'
+import { Child, newFolder } from '../harness/child.ts'
 import type { Block } from '../harness/report.ts'
-import { type Caller, type Service, startService, supplier } from '../harness/service.ts'
-import { inTurns, median } from '../harness/statistics.ts'
+import { mean, median, standardError } from '../harness/statistics.ts'
+import type { ExchangeJob } from './exchange-probe.ts'
 
 /** What the fast lane chooses and sends by. */
 const keys = (url: string) => ({
@@ -18,49 +20,111 @@ const keys = (url: string) => ({
   healthCheck: { interval: '5s' },
 })
 
-/** @param before `main.ts` of an older checkout; empty: it is not compared */
-export async function costOfKeys(
-  { quick, say, steady }: Pick<Run, 'quick' | 'say' | 'steady'>,
-  caller: Caller,
-  url: string,
-  before: string,
-): Promise<Block[]> {
-  await using stack = new AsyncDisposableStack()
-  const plain = { suppliers: [supplier('bench', url)] }
-  const withKeys = {
-    node: { zone: 'a' },
-    suppliers: [supplier('bench', url, keys(url))],
+const root = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')
+
+/** What each request of a supplier without the keys passes because they exist, and what is there instead in the copy. */
+const branches: readonly (readonly [file: string, from: string, to: string])[] = [
+  [
+    'proxy/upstream/endpoints.ts',
+    '    if (this.watches && this.watch(endpoint, ms, false)) return this.slow(endpoint)\n',
+    '',
+  ],
+  ['proxy/upstream/endpoints.ts', ' && last.rules === rules', ''],
+  [
+    'proxy/exchange/upstream-attempt.ts',
+    `    if (this.supplier.canary !== null)
+      this.variant ??= this.supplier.isForCanary(body) ? 'canary' : 'main'
+`,
+    '',
+  ],
+  [
+    'proxy/exchange/upstream-attempt.ts',
+    `    const { endpoints, canary } = this.supplier
+    return this.variant === 'canary' && canary !== null ? canary.endpoints : endpoints
+`,
+    '    return this.supplier.endpoints\n',
+  ],
+  [
+    'proxy/exchange/exchange.ts',
+    `    const { mirror, headers: rules, route } = supplier
+    const body = this.request.wire
+    const sink =
+      mirror?.copy({ inbound, body, rules, timeout: route.timeout }, context, this) ?? this
+    this.upstream.send(this.forwarded, body, context, now, sink)
+`,
+    '    this.upstream.send(this.forwarded, this.request.wire, context, now, this)\n',
+  ],
+  ['proxy/exchange/exchange.ts', '    this.countPrices(body)\n    // Calls', '    // Calls'],
+  ['proxy/exchange/exchange.ts', '      this.countPrices(body)\n      if', '      if'],
+  [
+    'proxy/exchange/exchange.ts',
+    '    if (variant !== null) metrics.variants?.[variant].finished(outcome, durationMs)\n',
+    '',
+  ],
+  [
+    'proxy/exchange/exchange.ts',
+    '    if (this.context.accessLog !== null) this.logAccess(this.context.accessLog, outcome, now)\n',
+    '',
+  ],
+]
+
+/** A copy of this checkout without the branches; below `again`, a second one. */
+function copyWithout() {
+  const folder = newFolder()
+  for (const name of ['opd', 'proxy', 'package.json'])
+    cpSync(join(root, name), join(folder.path, name), { recursive: true })
+  symlinkSync(join(root, 'node_modules'), join(folder.path, 'node_modules'))
+  for (const [file, from, to] of branches) {
+    const path = join(folder.path, file)
+    const source = readFileSync(path, 'utf8')
+    if (!source.includes(from)) throw new Error(`${file} does not contain: ${from}`)
+    writeFileSync(path, source.replace(from, to))
   }
-  const subjects: [name: string, service: Service][] = [
-    ['plain', stack.use(await startService(plain))],
-    ['with the keys', stack.use(await startService(withKeys))],
-  ]
-  if (before !== '') {
-    const program = resolve(before)
-    const commit = firstLine('git', '-C', dirname(program), 'describe', '--always')
-    const older = stack.use(await startService(plain, { program }))
-    subjects.unshift([`commit ${commit ?? 'unknown'}`, older])
+  for (const name of ['opd', 'proxy', 'package.json'])
+    cpSync(join(folder.path, name), join(folder.path, 'again', name), { recursive: true })
+  return folder
+}
+
+const url = 'http://127.0.0.1:1/openrtb'
+/** The copy is measured twice: what differs then is what two equal programs differ by. */
+const subjectsOf = (copy: string) => [
+  { name: 'without the branches', root: copy, route: { endpoints: [url] } },
+  { name: 'the same again', root: `${copy}/again`, route: { endpoints: [url] } },
+  { name: 'plain', root, route: { endpoints: [url] } },
+  { name: 'with the keys', root, route: keys(url) },
+]
+
+export async function costOfKeys({ quick, say }: Pick<Run, 'quick' | 'say'>): Promise<Block[]> {
+  using copy = copyWithout()
+  const subjects = subjectsOf(copy.path)
+  const found = subjects.map(() => ({ us: [] as number[], more: [] as number[] }))
+  // What a process compiles differs from that of another one of the same code: several of them.
+  for (let n = 0; n < (quick ? 1 : 12); n++) {
+    await using probe = new Child<ExchangeJob, number[][]>(
+      new URL('exchange-probe.ts', import.meta.url),
+    )
+    // Another one is compiled first in each process.
+    const order = subjects.map((_, at) => (at + n) % subjects.length)
+    const rounds = await probe.ask({
+      subjects: order.map((at) => subjects[at]!),
+      ...{ rounds: quick ? 4 : 40, requests: quick ? 1000 : 10_000 },
+    })
+    const reference = rounds[order.indexOf(0)]!
+    for (const [at, us] of order.map((at, index) => [at, rounds[index]!] as const)) {
+      // Of the rounds, one by one: what the machine does meanwhile concerns all alike.
+      const more = median(us.map((each, round) => each - reference[round]!))
+      found[at]!.us.push(median(us))
+      found[at]!.more.push(more)
+      say(`  ${subjects[at]!.name}: ${median(us).toFixed(3)} us, ${more.toFixed(3)} more`)
+    }
   }
-  const ask = (port: number, warm: number, measure: number) =>
-    caller.ask({ port, paths: ['/bid/bench?kind=no-bid'], connections: 64, rate: 0, warm, measure })
-  for (const [, { proxy }] of subjects) await ask(proxy, 0, quick ? 500 : 12_000)
-  const samples = await inTurns(quick ? 1 : 12, subjects, async ([name, service]) => {
-    const from = service.cpu()
-    const { total, failed } = await ask(service.proxy, 0, quick ? 300 : 2000)
-    const us = (service.cpu() - from) / (total + failed)
-    say(`  ${name}: ${us.toFixed(2)} us`)
-    return us
-  })
-  const reference = samples.get(subjects[0]!)!
-  /** Of the rounds, one by one: what the machine does meanwhile concerns both alike. */
-  const difference = (of: readonly number[]) =>
-    median(of.map((us, round) => us - reference[round]!))
   return [
-    `CPU time of the process for each no-bid, 64 connections, as many requests as it takes. Medians over interleaved rounds of 2 s; differences are medians of the differences of each round. ${steady(subjects[0]![0], reference)}`,
+    'CPU time of the exchange of a no-bid, from its head to the account, without sockets, whose cost varies by more than what is looked for. "plain" has none of the keys; "without the branches" is a copy of the program from which everything is cut that a request of such a supplier passes because the keys exist: canary, mirror, outliers, rules of headers, access log. Twelve processes, in each 40 interleaved rounds of 10,000 requests; medians of the rounds, means of the processes, differences round by round with their standard error.',
     {
-      head: ['', 'us', `more than ${subjects[0]![0]}`],
-      rows: [...samples].map(([[name], of]) => [
-        ...[name, median(of).toFixed(2), difference(of).toFixed(2)],
+      head: ['', 'us', `more than ${subjects[0]!.name}`],
+      rows: found.map(({ us, more }, at) => [
+        ...[subjects[at]!.name, mean(us).toFixed(3)],
+        at === 0 ? '' : `${mean(more).toFixed(3)} ± ${standardError(more).toFixed(3)}`,
       ]),
     },
   ]

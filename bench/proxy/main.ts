@@ -21,7 +21,6 @@ import { twoProcesses } from './workers.ts'
 
 const options = {
   proxies: { value: '', help: 'names of proxies; all where none is given' },
-  before: { value: '', help: 'main.ts of an older checkout, for the section `keys`' },
 }
 type Options = typeof options
 type Section = Bench<Options, State>['sections'][string]
@@ -200,7 +199,7 @@ await bench<Options, State>({
   folder: import.meta.dirname,
   title: 'bench/proxy',
   about:
-    'Every proxy has one worker and stands between the same load source and the same supplier (raw sockets, ready bytes) on this machine. Rounds are interleaved, the proxies in turn in each, and figures are medians over rounds; only ratios within one run count. Proxies that compile while they run are warmed up with 200,000 requests of the mix or for 30 s. CPU is user + system time of the proxy and its children, as the kernel accounts it, over the requests answered in the window. "passes" hands responses on; "rewrites" lowers prices, expands macros and signs or encrypts a context for each bid; bidweir is measured with all that it does (learner, contexts, bid log, metrics). The mix is 70 % no-bids, 25 % bids of 3 KB, 5 % VAST of 12 KB, both with 13 macros in four fields, UTF-8 and escapes; requests are eight dense ones of 2.6 to 2.9 KB; heads have six fields; every id is new. Latency at a fixed rate counts from the moment a request was due (the source looks at the clock every millisecond).',
+    'Every proxy has one worker, and is between the same load source and the same supplier (raw sockets, ready bytes) on this machine. Rounds are interleaved, the proxies in turn in each, and figures are medians over rounds; only ratios within one run count. Proxies that compile while they run are warmed up with 200,000 requests of the mix or for 30 s. CPU is user + system time of the proxy and its children, as the kernel accounts it, over the requests answered in the window. "passes" hands responses on; "rewrites" lowers prices, expands macros and signs or encrypts a context for each bid; bidweir is measured with all that it does (learner, contexts, bid log, metrics). The mix is 70 % no-bids, 25 % bids of 3 KB, 5 % VAST of 12 KB, both with 13 macros in four fields, UTF-8 and escapes; requests are eight dense ones of 2.6 to 2.9 KB; heads have six fields; every id is new. Latency at a fixed rate counts from the moment a request was due (the source looks at the clock every millisecond).',
   options,
   programs: () => [firstLine('nginx', '-v'), haproxyVersion()],
   open,
@@ -270,8 +269,8 @@ await bench<Options, State>({
       run: (run, { caller, supplier }) => besideOtherWork(run, caller, supplier.url),
     },
     keys: {
-      title: 'Keys of endpoints: CPU microseconds of a no-bid',
-      run: (run, { caller, supplier }) => costOfKeys(run, caller, supplier.url, run.options.before),
+      title: 'Keys of endpoints: CPU microseconds of the exchange of a no-bid',
+      run: (run) => costOfKeys(run),
     },
     profile: {
       title: 'Where the CPU time of a request goes',

@@ -29,7 +29,7 @@ const record: DecisionRecord = {
   modelVersion: 1,
   publisher: 'pub-17',
   domain: 'news.example',
-  teaches: true,
+  trains: true,
   features: new Uint8Array(88).fill(3),
   winIn: 0.4,
   winOut: 0.3,

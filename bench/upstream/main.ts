@@ -165,7 +165,7 @@ async function sideBySide(run: UpstreamRun): Promise<Block[]> {
 await bench({
   folder: import.meta.dirname,
   title: 'Faults of an endpoint',
-  about: `One of three endpoints fails under ${options.rate.value} requests a second, with a deadline of ${deadline} ms. All have the same settings: five failures in a row, one second out, health checks a second apart of which two in a row decide, one attempt more if the request was not sent. nginx has no active checks, and is told to try again after a 503, which it does not do for a POST.`,
+  about: `One of three endpoints fails under ${options.rate.value} requests a second, with a deadline of ${deadline} ms. All have the same settings: five failures in a row, one second out, health checks a second apart of which two in a row decide, one attempt more if the request was not sent. nginx has no active checks, and is configured to try again after a 503, which it does not do for a POST.`,
   options,
   programs: () => [haproxyVersion(), firstLine('nginx', '-v')],
   sections: { faults: { title: 'Requests lost at each fault', run: sideBySide } },

@@ -14,7 +14,7 @@ type Write = (value: unknown, number: number, out: ProtobufWriter, into: Faults,
 class Faults {
   readonly list: Fault[] = []
 
-  add(pointer: string, detail: string): void {
+  addFault(pointer: string, detail: string): void {
     if (this.list.length < most) this.list.push({ pointer, detail })
   }
 }
@@ -24,21 +24,21 @@ const maxInt32 = 2 ** 31 - 1
 
 const text: Write = (value, number, out, faults, at) => {
   if (typeof value === 'string') out.text(number, value)
-  else faults.add(at, 'must be a string')
+  else faults.addFault(at, 'must be a string')
 }
 const double: Write = (value, number, out, faults, at) => {
   if (typeof value === 'number') out.double(number, value)
-  else faults.add(at, 'must be a number')
+  else faults.addFault(at, 'must be a number')
 }
 const int32: Write = (value, number, out, faults, at) => {
   const isValid = Number.isInteger(value) && (value as number) >= 0 && (value as number) <= maxInt32
   if (isValid) out.int32(number, value as number)
-  else faults.add(at, `must be an integer from 0 to ${maxInt32}`)
+  else faults.addFault(at, `must be an integer from 0 to ${maxInt32}`)
 }
 /** OpenRTB in JSON has 0 and 1. */
 const flag: Write = (value, number, out, faults, at) => {
   if (value === true || value === 1) out.int32(number, 1)
-  else if (value !== false && value !== 0) faults.add(at, 'must be true, false, 1 or 0')
+  else if (value !== false && value !== 0) faults.addFault(at, 'must be true, false, 1 or 0')
 }
 
 /** An enum: its number, or its name, with `prefix` or without it. */
@@ -48,14 +48,14 @@ const oneOf =
     const known = names.findIndex((name) => name === value || prefix + name === value)
     if (known >= 0) out.int32(number, known)
     else if (typeof value === 'number') int32(value, number, out, faults, at)
-    else faults.add(at, `must be one of ${names.map((name) => prefix + name).join(', ')}`)
+    else faults.addFault(at, `must be one of ${names.map((name) => prefix + name).join(', ')}`)
   }
 
 /** Values as members of an array: each as if it was sent alone, which is how lists are written. */
 const list =
   (write: Write): Write =>
   (value, number, out, faults, at) => {
-    if (!Array.isArray(value)) return faults.add(at, 'must be an array')
+    if (!Array.isArray(value)) return faults.addFault(at, 'must be an array')
     for (const [index, element] of value.entries())
       write(element, number, out, faults, `${at}/${index}`)
   }
@@ -69,7 +69,7 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 const message =
   (members: Members): Write =>
   (value, number, out, faults, at) => {
-    if (!isObject(value)) return faults.add(at, 'must be an object')
+    if (!isObject(value)) return faults.addFault(at, 'must be an object')
     out.message(number, written(value, members, faults, at))
   }
 

@@ -9,6 +9,7 @@ export interface Decimal {
   scale: number
 }
 
+/** The number 0. */
 export const zero: Decimal = { digits: 0n, scale: 0 }
 
 const numberText = /^(\d+)(?:\.(\d+))?(?:[eE]([+-]?0*\d{1,5}))?$/
@@ -74,15 +75,18 @@ export function compare(a: Decimal, b: Decimal): number {
   return left < right ? -1 : left > right ? 1 : 0
 }
 
+/** The exact product. */
 export function times(a: Decimal, b: Decimal): Decimal {
   return { digits: a.digits * b.digits, scale: a.scale + b.scale }
 }
 
+/** The exact sum. */
 export function plus(a: Decimal, b: Decimal): Decimal {
   const [left, right, scale] = aligned(a, b)
   return { digits: left + right, scale }
 }
 
+/** The exact difference `a - b`, which may be negative. */
 export const minus = (a: Decimal, b: Decimal): Decimal =>
   plus(a, { digits: -b.digits, scale: b.scale })
 
@@ -161,6 +165,7 @@ export function microsText(micros: number): string {
   return bigMicrosText(BigInt(micros))
 }
 
+/** Plain decimal text of millionths, which may be more than a safe integer. */
 export function bigMicrosText(micros: bigint): string {
   return decimalText({ digits: micros, scale: 6 })
 }

@@ -11,6 +11,12 @@ export function fnv1a(text: string, seed: number): number {
   return value
 }
 
+/**
+ * FNV-1a of the UTF-16 code units, with the final mix.
+ *
+ * @param seed 32 bits; other seeds give independent hashes
+ * @returns 32 bits, not negative
+ */
 export function hashText(text: string, seed = 0x811c9dc5): number {
   let value = fnv1a(text, seed)
   value ^= value >>> 15

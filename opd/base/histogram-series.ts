@@ -51,6 +51,7 @@ class HistogramSums implements Histogram {
   }
 }
 
+/** Histograms by label, of the busiest labels; all others share one. */
 export class HistogramSeries {
   private readonly name: string
   private readonly bounds: readonly number[]

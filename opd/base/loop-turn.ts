@@ -7,6 +7,7 @@
 /** Milliseconds of work in one turn. */
 const turnMs = 2
 
+/** One object for all that share the bound: 2 ms of work in each turn. */
 export class LoopTurn {
   private began = 0
   private hasBegun = false

@@ -80,9 +80,13 @@ export type MetricRow = [
 const rowOf =
   (kind: MetricRow[1]) =>
   (name: string, help: string, samples: MetricRow[3]): MetricRow => [name, kind, help, samples]
+/** The row of a counter. */
 export const counter = rowOf('counter')
+/** The row of a gauge. */
 export const gauge = rowOf('gauge')
+/** The row of a histogram, whose samples name their series (`…_bucket`, `…_sum`, `…_count`). */
 export const histogram = rowOf('histogram')
+/** The row of a summary, whose samples name their series (`…_sum`, `…_count`). */
 export const summary = rowOf('summary')
 
 /** The samples of a metric with one series. */

@@ -57,6 +57,7 @@ const maxWaiting = 256
 /** Milliseconds that a caller may go on sending before it reads its refusal. */
 const linger = 1000
 
+/** The connection of a response, also when the response has none any more. */
 export const connectionOf = (response: ServerResponse): Socket => response.req.socket
 
 /** The response to the newest request that was accepted on this connection. */

@@ -21,6 +21,7 @@ interface Exports {
 const module = new WebAssembly.Module(Buffer.from(code, 'base64'))
 /** Bytes of a key, of a tag, and of the longest message with its tag. */
 const keyBytes = 32
+/** Bytes of a tag. */
 export const tagBytes = 16
 const longest = 2048
 

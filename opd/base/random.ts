@@ -16,6 +16,11 @@ export function normal(random: Random): number {
   return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random())
 }
 
+/**
+ * One of the values, each with the same probability.
+ *
+ * @param values at least one
+ */
 export function pick<T>(random: Random, values: readonly T[]): T {
   return values[Math.floor(random() * values.length)]!
 }

@@ -17,6 +17,18 @@ export async function inSlices<T>(work: Generator<unknown, T>): Promise<T> {
 
 const nextIteration = () => new Promise<void>((resolve) => setImmediate(resolve))
 
+/**
+ * Slices of 1 ms, the first of which begins now.
+ *
+ * @example
+ * ```ts
+ * const slices = createSlices()
+ * for (const row of rows) {
+ *   work(row)
+ *   await slices.next()
+ * }
+ * ```
+ */
 export function createSlices(now = () => performance.now(), yieldToLoop = nextIteration): Slices {
   let sliceStart = now()
   return {

@@ -25,8 +25,7 @@ import type {
   RewrittenResponse,
   StandaloneResult,
 } from '../types.ts'
-import { createAttribution } from './attribution.ts'
-import { createOutcomes } from './outcomes.ts'
+import { createAttribution, createOutcomes } from './notices.ts'
 
 interface EngineDeps {
   learners: Learners
@@ -282,6 +281,7 @@ class Calls {
   }
 }
 
+/** The price engine, with the integrations of `initial`. It has no timers, so nothing closes it. */
 export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEngine {
   const stats = new EngineStats()
   const reductions = new DayReductions()

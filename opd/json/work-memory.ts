@@ -6,6 +6,7 @@ export interface WorkMemory {
   keep(bytes: number): boolean
 }
 
+/** For bodies whose size is limited elsewhere. */
 export const unlimitedMemory: WorkMemory = { reserve: () => true, keep: () => true }
 
 /** Reserved at once. */

@@ -174,6 +174,7 @@ export class OnlineLearner implements NodeLearner {
       variances[slot] = fitted.variances[n]!
     })
     this.curve.densities.set(fitted)
+    this.suppliers.fitted(this.trainer.now)
   }
 
   delta(): Uint8Array {
@@ -270,6 +271,7 @@ export class OnlineLearner implements NodeLearner {
     if (fit === null) return
     this.fitted = fitted
     this.curve.densities.set(fit)
+    this.suppliers.fitted(this.trainer.now)
   }
 
   /** Merges what the deltas of other nodes reported since the sums that this node had before. */

@@ -30,6 +30,7 @@ export class DurationFloors implements MaybeAmbiguous {
   ambiguous = false
 }
 
+/** What pricing needs of `imp.pmp.deals[]`. */
 export class DealFacts extends DurationFloors {
   id = ''
   /** undefined: BidRequest.at applies. */
@@ -54,6 +55,7 @@ export interface Banner extends Size {
   format: Size | null
 }
 
+/** What pricing needs of `imp[]`. */
 export class ImpFacts implements MaybeAmbiguous {
   /** undefined: not a string. */
   id: string | undefined = undefined
@@ -72,6 +74,7 @@ export class ImpFacts implements MaybeAmbiguous {
 const longestOrigin = 1024
 const hostOf = /^[a-z]+:\/\/(?:[^/?#@]*@)?([^/:?#]+)/i
 
+/** What pricing needs of a bid request, in JSON or in Protocol Buffers. */
 export class RequestFacts implements MaybeAmbiguous {
   id = ''
   test = false

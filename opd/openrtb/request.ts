@@ -190,6 +190,7 @@ export const requestMembers: Readonly<Record<string, Read<RequestFacts>>> = {
   device: (scan, facts) => scan.object(deviceKeys, facts),
 }
 
+/** A key that is repeated makes the request ambiguous (CONTRACT 4.3). */
 export const repeatedMember = (facts: RequestFacts, key: string) => {
   // The device is a feature of the model. Eligibility does not depend on it.
   if (key !== 'device') facts.ambiguous = true

@@ -70,6 +70,7 @@ export class BidSpans extends BidTerms implements Bid {
   }
 }
 
+/** Where the parts of one `seatbid[]` are in the bytes. */
 export class SeatSpans {
   start: number
   end: number
@@ -91,6 +92,7 @@ export class SeatSpans {
   }
 }
 
+/** Where the parts of a bid response are in its bytes. */
 export class ResponseSpans {
   /** null: of a wrong type, so the currency is unknown. */
   currency: string | null = 'USD'

@@ -11,6 +11,11 @@ export interface DayAmount {
   amount: number
 }
 
+/**
+ * The UTC day of a time, counted from 1970-01-01.
+ *
+ * @param at milliseconds since the epoch
+ */
 export const dayOf = (at: number) => Math.floor(at / 86_400_000)
 
 interface Sums {
@@ -20,6 +25,7 @@ interface Sums {
   fresh: number
 }
 
+/** The amounts of the latest day of each supplier. Amounts of earlier days are ignored. */
 export class DayReductions {
   private readonly suppliers = new Map<string, Sums>()
 

@@ -42,6 +42,7 @@ export const trainedPerSecond = 4000
 /** Milliseconds. */
 const windowLength = 1000
 
+/** Chooses the decisions that train the model, if more are made in a second than it can train with. */
 export class ExposureSampler {
   private readonly random: () => number
   private readonly maxPerSecond: number
@@ -348,7 +349,7 @@ export class Pricing {
       publisher: this.terms.publisher,
       domain: this.terms.domain,
       seat: this.terms.seat,
-      teaches: features.length > 0,
+      trains: features.length > 0,
       features,
       floor: bid.floor,
       winIn: decision?.winIn,

@@ -172,7 +172,7 @@ export function writeRecord(
     armAt[record.arm] |
     (explained ? explains : 0) |
     (record.mode === 'margin' ? 0x40 : 0) |
-    (record.teaches ? 0x80 : 0)
+    (record.trains ? 0x80 : 0)
   const low = record.at % 2 ** 32
   into.writeUInt16BE((record.at - low) / 2 ** 32, at)
   into.writeUInt32BE(low, at + 2)
@@ -251,7 +251,7 @@ export function readRecord(
     via: vias[Math.floor(version / versions)] ?? 'proxy',
     publisher: texts[4]!,
     domain: texts[5]!,
-    teaches: (flags & 0x80) !== 0,
+    trains: (flags & 0x80) !== 0,
     features: new Uint8Array(from.subarray(at, end)),
     ...(texts[6] === '' ? {} : { priceDsp: plain(texts[6]!) }),
     ...(texts[7] === '' ? {} : { seat: texts[7]! }),

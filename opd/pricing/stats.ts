@@ -32,6 +32,7 @@ export class ArmSums {
   spendSquares = 0
 }
 
+/** The counters of one supplier in one mode. */
 export class ModeStats {
   /** An integration has used this mode since the start of the process. */
   configured = false
@@ -102,6 +103,7 @@ export class ModeStats {
   }
 }
 
+/** The counters of one supplier. */
 export class SupplierStats {
   readonly modes: Readonly<Record<Mode, ModeStats>> = {
     revenue: new ModeStats(),
@@ -118,6 +120,7 @@ export class SupplierStats {
   }
 }
 
+/** The counters of all suppliers, and the internal errors by place. */
 export class EngineStats {
   readonly suppliers = new Map<string, SupplierStats>()
   readonly faults = noFaults()

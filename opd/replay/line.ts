@@ -105,6 +105,7 @@ function decision(line: Fields): LogLine {
   }
 }
 
+/** Reads one line of a decision log. A line that cannot be read is `bad`, with the cause. */
 export function parseLine(text: string): LogLine {
   let line: unknown
   try {

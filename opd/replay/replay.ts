@@ -59,6 +59,7 @@ interface PendingBid {
   cleared: number | null
 }
 
+/** Replays a decision log, line after line, beside the model that the log came from. */
 export class Replay {
   private readonly options: ReplayOptions
   private readonly warmUp: number

@@ -44,7 +44,7 @@ interface Slice {
 }
 
 export interface TotalReport {
-  verdict: 'verified' | 'model-based, unverified'
+  status: 'verified' | 'model-based, unverified'
   /** Why the result, or part of it, is unverified; empty: all of it is verified. */
   why: string[]
   bids: number
@@ -129,7 +129,7 @@ function totals(sums: ReplaySums): TotalReport {
   const verified = forbid.length === 0 && sums.bids > 0
   const compared = sums.ips.baseWins.effective >= leastEffective
   return {
-    verdict: verified ? 'verified' : 'model-based, unverified',
+    status: verified ? 'verified' : 'model-based, unverified',
     why: [...forbid, ...narrow],
     bids: sums.bids,
     wins: sums.wins,

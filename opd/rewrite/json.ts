@@ -129,7 +129,8 @@ export class JsonResponse implements ResponseDocument<SeatSpans> {
     for (; this.spanAt < spans.length; this.spanAt++) {
       const span = spans[this.spanAt]!
       if (span === bid.price) {
-        if (priced.priceText !== null) splices.add(span.start, span.end, priced.priceText)
+        if (priced.priceText !== null)
+          splices.addReplacement(span.start, span.end, priced.priceText)
         continue
       }
       const { macroAt } = this

@@ -147,7 +147,7 @@ export class Macros implements MacroFinder {
       if (n === last) return n - first
       const at = offsets[n]!
       const macro = macroOf[numbers[n]!]!
-      splices.add(at, at + macroPrefix.length + macro.name.length, macro.value(bid))
+      splices.addReplacement(at, at + macroPrefix.length + macro.name.length, macro.value(bid))
     }
     return -1
   }
@@ -168,7 +168,7 @@ export class Macros implements MacroFinder {
       if (match === null) break
       const [whole, ...names] = match
       const macro = macros[names.findIndex((name) => name !== undefined)]!
-      splices.add(at, at + whole.length, macro.value(bid))
+      splices.addReplacement(at, at + whole.length, macro.value(bid))
     }
     return position < last ? position - start - 1 : -1
   }

@@ -113,7 +113,7 @@ export class ProtobufResponse implements ResponseDocument<Seat> {
       }
       this.expansion = new Expansion(bid, this.body, splices)
     }
-    if (!this.expansion.add(priced, splices)) return false
+    if (!this.expansion.addBid(priced, splices)) return false
     this.seat!.growth += this.expansion.growth
     this.expansion = null
     return true
@@ -137,7 +137,7 @@ class Growing<Place extends LengthPlace> {
   constructor(place: Place, body: Buffer, splices: Splices) {
     this.place = place
     this.body = body
-    this.splice = splices.add(place.lengthStart, place.start, '')
+    this.splice = splices.addReplacement(place.lengthStart, place.start, '')
   }
 
   /** Writes the length. Returns by how many bytes length and contents have grown. */
@@ -184,14 +184,14 @@ class Expansion {
   }
 
   /** False: the bid has more macros than fit in a slice. */
-  add(priced: PricedBid, splices: Splices): boolean {
+  addBid(priced: PricedBid, splices: Splices): boolean {
     const { fields, bid, message } = this
     for (; this.fieldAt < fields.length; this.fieldAt++) {
       const place = fields[this.fieldAt]!
       if (place === 'price') {
         const { pricePosition } = bid
         if (priced.priceText !== null)
-          splices.add(pricePosition, pricePosition + 8, doubleText(priced.priceText))
+          splices.addReplacement(pricePosition, pricePosition + 8, doubleText(priced.priceText))
         continue
       }
       this.text ??= new MacroText(place, this.body)
@@ -237,7 +237,7 @@ class MacroText {
       this.searchFrom += macro.name.length
       this.message ??= new Growing(place, this.body, splices)
       const value = macro.value(priced)
-      splices.add(place.start + found, place.start + this.searchFrom, value)
+      splices.addReplacement(place.start + found, place.start + this.searchFrom, value)
       this.message.growth += value.length - (this.searchFrom - found)
     }
     return false

@@ -33,6 +33,11 @@ interface RewriteInput extends Omit<ResponseToRewrite, 'supplier'> {
 /** Bytes that macros may add to a response. */
 const maxGrowth = 16 * 1024 * 1024
 
+/**
+ * The result for a response that stays as it is.
+ *
+ * @param reason null: seats were to be removed, and none is in it
+ */
 export function unmodified(body: Buffer, reason: ResponseReason | null): RewrittenResponse {
   return { body, reason, removed: 0, left: 0, unreadable: false }
 }
@@ -246,7 +251,7 @@ class Rewriting implements Iterator<Pause, RewrittenResponse> {
     for (; this.removalsAdded < removals.length; this.removalsAdded++) {
       const { start, end } = removals[this.removalsAdded]!
       if (start >= position) return
-      splices.add(start, end, '')
+      splices.addReplacement(start, end, '')
     }
   }
 

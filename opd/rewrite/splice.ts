@@ -16,7 +16,7 @@ export class Splices {
    * Replaces the bytes from `start` up to, but not including, `end`. `text` is latin1: a character is a byte. Throws if the range
    * is before the last one. Returns its number, for `replaceText`.
    */
-  add(start: number, end: number, text: string): number {
+  addReplacement(start: number, end: number, text: string): number {
     const { starts, ends, texts } = this
     if (starts.length > 0 && start < ends[ends.length - 1]!)
       throw new RangeError('replacements are not in order')

@@ -17,6 +17,7 @@ export const arms = [
 ] as const
 export type Arm = (typeof arms)[number]
 
+/** The index of each arm in `arms`. */
 export const armAt = Object.fromEntries(arms.map((name, at) => [name, at])) as Record<Arm, number>
 
 /** Guards of the model. Contexts contain the index of a guard: append only. */
@@ -25,12 +26,14 @@ export type Guard = (typeof guards)[number]
 /** `start` limits the factor of a new model. It is not an alarm. */
 export const isAlarm = (guard: Guard) => guard !== 'none' && guard !== 'start'
 
+/** The objectives of an integration. Each has a model of its own. */
 export const modes = ['revenue', 'margin'] as const
 export type Mode = (typeof modes)[number]
 
 /** How a bid came to be priced: in a bid response, by a standalone call, or by an agent call. Contexts contain the index: append only. */
 export const vias = ['proxy', 'standalone', 'agent'] as const
 export type Via = (typeof vias)[number]
+/** The index of each way in `vias`. */
 export const viaAt: Readonly<Record<Via, number>> = { proxy: 0, standalone: 1, agent: 2 }
 
 /**

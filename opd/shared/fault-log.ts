@@ -20,9 +20,11 @@ const consequences = {
 } as const
 
 export type FaultPlace = keyof typeof consequences
+/** All places, in the order of the metric. */
 export const faultPlaces = Object.keys(consequences) as FaultPlace[]
 export type FaultCounts = Record<FaultPlace, number>
 
+/** Counts of 0 for all places. */
 export const noFaults = (): FaultCounts =>
   Object.fromEntries(faultPlaces.map((place) => [place, 0])) as FaultCounts
 
@@ -50,6 +52,11 @@ function safeFields(error: unknown) {
   return { error: error.constructor?.name, at: at.map((line) => line.trim()) }
 }
 
+/**
+ * A function that counts a fault in `counts`, and logs it if that is due.
+ *
+ * @param now milliseconds since the epoch
+ */
 export function createFaultLog(counts: FaultCounts, log: Log, now: () => number): ReportFault {
   const last = new Map<FaultPlace, { at: number; count: number }>()
   return (place, error, ssp, request) => {

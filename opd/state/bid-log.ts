@@ -156,6 +156,7 @@ function entriesOf({ bytes, entries }: Slab): number[] {
   return starts
 }
 
+/** The bid log of this process, in slabs of memory: the oldest slab is dropped when the limit of memory is reached. */
 export class LocalBidLog implements BidLog {
   readonly stats = { entries: 0, bytes: 0, evicted: 0, expired: 0 }
   private readonly now: () => number

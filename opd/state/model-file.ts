@@ -69,6 +69,7 @@ function* isSignedBy(
   return false
 }
 
+/** The bytes of a model file, signed with the secret. */
 export function writeModelFile({ models, ...rest }: ModelFile, secret: Uint8Array): Buffer {
   const head: Head = {
     ...rest,

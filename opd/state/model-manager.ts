@@ -39,6 +39,10 @@ type Bases = Partial<Record<Mode, Uint8Array | null>>
 /** This file exists between an orderly exit and the next start. */
 const cleanExitFile = 'ended-in-order'
 
+/**
+ * The models of this process: trains them, writes and restores snapshots, and executes commands (freeze, roll back,
+ * reset).
+ */
 export class ModelManager {
   readonly models: ModelStore
   /** Counts of snapshots that were refused, and of writes that failed. */

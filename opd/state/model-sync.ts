@@ -35,6 +35,7 @@ interface ModelSyncOptions {
   timers?: boolean
 }
 
+/** Exchanges model updates with the other nodes, and leads if no other node does. */
 export class ModelSync {
   private readonly modelManager: ModelManager
   private readonly models: ModelManager['models']

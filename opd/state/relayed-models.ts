@@ -45,6 +45,7 @@ export interface RelayedModels {
   worker: ModelBus
 }
 
+/** Two buses as one: that of the workers of this node, and that of all nodes. */
 export function relayedModels(local: ModelBus, shared: ModelBus): RelayedModels {
   const relays = new Map<Mode, Relay>()
   /** Heads of the curves that other nodes share, as seen last. */

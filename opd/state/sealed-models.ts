@@ -29,6 +29,7 @@ interface ServedModel {
   epoch: number
 }
 
+/** The models of a node without network: those of a signed file, which never train. */
 export class SealedModels {
   /** Files that were refused. */
   readonly failures = { refused: 0 }

@@ -38,6 +38,7 @@ export type CallerFault = 'caller' | 'certificate'
 /** null: the caller is admitted. */
 export type CallerCheck = (caller: Caller, trusted: AddressCheck) => CallerFault | null
 
+/** Whether a caller may send bids to a supplier; null: anyone may. */
 export function callerCheck(callers: {
   cidrs: readonly string[]
   headers: Readonly<Record<string, string>>

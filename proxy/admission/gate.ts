@@ -22,6 +22,7 @@ const maxWaitShare = 0.25
 /** A request may plan on this share of its time; the rest is for latencies above the mean. */
 const plannedShare = 0.9
 
+/** The limit of the requests of one supplier, and their queue. */
 export class Gate {
   readonly limiter = new Limiter()
   private readonly queue = new Set<Candidate>()

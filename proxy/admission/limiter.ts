@@ -51,14 +51,14 @@ class Sample {
   private from = 0
   private until = 0
 
-  add(now: number, inFlight: number, most: number): void {
+  addSent(now: number, inFlight: number, most: number): void {
     if (this.size === 0) this.from = now
     this.until = now
     this.sentInFlight += inFlight
     if (++this.size >= most) this.open = false
   }
 
-  /** Those of one moment belong together: their ends cannot be told apart. */
+  /** Those of one moment belong together: their ends cannot be distinguished. */
   takes(now: number): boolean {
     return this.open || (this.size > 0 && now === this.until)
   }
@@ -310,7 +310,8 @@ export class Limiter {
     if (this.fixed) return
     if (this.full) this.sample.limitReached = true
     const most = this.trial === null && !this.suspected ? maxRequests : maxTrialRequests
-    if (now >= this.settledAt && this.sample.takes(now)) this.sample.add(now, this.inFlight, most)
+    if (now >= this.settledAt && this.sample.takes(now))
+      this.sample.addSent(now, this.inFlight, most)
   }
 
   /** A request ended in a way that says nothing about the load of the supplier. */

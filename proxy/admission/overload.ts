@@ -60,5 +60,6 @@ export interface Admission {
   limits: { maxInFlight: number; maxHeldBytes: number }
 }
 
+/** Whether the node refuses a request: its event loop is late, or it has too many requests or bytes. */
 export const overloaded = ({ budget, lag, limits }: Admission): boolean =>
   budget.inFlight >= limits.maxInFlight || budget.bytes >= limits.maxHeldBytes || lag.overloaded

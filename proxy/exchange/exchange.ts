@@ -51,6 +51,7 @@ const bufferedWhole = 64 * 1024
 
 const noResponse: ResponseHead = { status: 0, message: '', fields: [], reply: null }
 
+/** One bid request, from its head to its last byte. */
 export class Exchange implements Candidate, ResponseSink {
   private readonly inbound: Inbound
   private readonly supplier: Supplier
@@ -410,7 +411,7 @@ export class Exchange implements Candidate, ResponseSink {
 
   private keepRefused(outcome: RequestOutcome, now: number): void {
     const { inbound, upstream } = this
-    this.context.refused.add({
+    this.context.refused.addRequest({
       ...{ at: Date.now(), ssp: this.supplier.id, outcome, status: this.sentStatus },
       reason: outcome === 'refused' ? 'body' : null,
       protocol: inbound.protocol,

@@ -19,6 +19,7 @@ export const responseShare = ({ maxHeldBytes }: MemoryLimits): number => maxHeld
 /** Bytes of the index of long documents, which is kept. */
 const indexShare = ({ maxHeldBytes }: MemoryLimits): number => maxHeldBytes / 4
 
+/** Bounds the long responses that are rewritten at a time. */
 export class LongResponses {
   running = 0
   waiting = 0

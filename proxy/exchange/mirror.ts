@@ -168,6 +168,7 @@ async function pricesOf({ head, body }: Captured): Promise<number[] | null> {
 
 const sum = (numbers: readonly number[]) => numbers.reduce((total, number) => total + number, 0)
 
+/** Copies a share of the requests of a supplier to another endpoint, and ignores its responses. */
 export class Mirror {
   config: MirrorConfig
   readonly endpoint: Endpoint

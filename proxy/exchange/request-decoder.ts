@@ -62,6 +62,7 @@ interface DecoderLimits {
   maxHeldBytes: number
 }
 
+/** Decodes gzip requests for pricing; at most some at a time. */
 export class RequestDecoder {
   /** Whole requests that are being decoded. */
   running = 0

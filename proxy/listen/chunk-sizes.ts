@@ -54,7 +54,7 @@ class ChunkSizes {
     if (position < 0) this.socket.off('data', this.onData)
   }
 
-  /** Returns the position after what was read, or -1: node:http judges the rest alone. */
+  /** Returns the position after what was read, or -1: node:http alone checks the rest. */
   private readFrom(bytes: Buffer, position: number): number {
     if (this.chunks !== null) return this.readChunks(this.chunks, bytes, position)
     const skipped = Math.min(this.missing, bytes.length - position)

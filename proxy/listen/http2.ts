@@ -1,6 +1,6 @@
 /**
  * HTTP/2 of callers, on the general lane: by ALPN over TLS, or with prior knowledge over plain TCP (RFC 9113 3.3). A stream is
- * one bid request, with the contract of HTTP/1.1. What lives on /pass needs HTTP/1.1, and the caller is told so.
+ * one bid request, with the contract of HTTP/1.1. /pass needs HTTP/1.1, and the response says so.
  */
 import {
   constants,
@@ -119,7 +119,7 @@ export class Http2Connections {
     this.server.emit('connection', socket)
   }
 
-  /** Each connection is told that no further request is accepted (GOAWAY); those in flight are answered. */
+  /** Each connection gets GOAWAY: no further request is accepted, and those in flight are answered. */
   drain(): void {
     for (const session of this.connections.keys()) session.close()
   }

@@ -50,6 +50,7 @@ const backlog = 4096
 /** Milliseconds that a drain waits for connections in the accept queue, at most. */
 const maxAcceptWait = 500
 
+/** The sockets of bid traffic: limits, lanes, drain. */
 export class Listener {
   private readonly server: Server | TlsServer
   private readonly onClosed: (reason: string) => void

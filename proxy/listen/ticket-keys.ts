@@ -19,8 +19,14 @@ export interface TicketSecret {
 const derive = (secret: Uint8Array, info: string, length: number) =>
   Buffer.from(hkdfSync('sha256', secret, '', `bidweir TLS tickets: ${info}`, length))
 
+/**
+ * The number of the period of a time.
+ *
+ * @param now milliseconds since the epoch
+ */
 export const ticketPeriodOf = (now: number) => Math.floor(now / ticketPeriod)
 
+/** The keys of TLS session tickets, which change with each period. */
 export class TicketKeys {
   /** Without a configured secret: each period has its own, and that of the period before is forgotten. */
   private current: TicketSecret

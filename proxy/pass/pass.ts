@@ -42,6 +42,7 @@ function faultOf(response: IncomingMessage): string | null {
   return coding === undefined ? null : `a transfer coding of ${coding}`
 }
 
+/** Forwards `/pass/…` and upgrades as they are. */
 export class PassThrough {
   private readonly options: PassOptions
   private readonly upgrades: ReturnType<typeof createUpgrades>

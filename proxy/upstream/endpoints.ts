@@ -15,6 +15,7 @@ import { type ConnectionPool, createPool, type Upstream } from './pool.ts'
 
 const never = Number.POSITIVE_INFINITY
 
+/** One URL of a supplier, with its connections and its state. */
 export class Endpoint implements Choosable {
   readonly url: URL
   /** The endpoint's own path; the caller's query is appended. */
@@ -127,6 +128,7 @@ function endEjection(endpoint: Endpoint): void {
 /** Milliseconds over which `errorShare` and `latencyShare` are measured. */
 const watchTime = 10_000
 
+/** The endpoints of a supplier: chooses one for each request, and ejects those that fail. */
 export class Endpoints {
   readonly all: readonly Endpoint[]
   private readonly outliers: OutlierConfig

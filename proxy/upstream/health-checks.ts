@@ -137,6 +137,7 @@ class EndpointCheck {
 /** Bodies are text of one byte a character, as bid requests of the fast lane are. */
 const bytesText = (text: string) => Buffer.from(text).toString('latin1')
 
+/** Sends health checks to the endpoints of a supplier. */
 export class HealthChecks {
   private checks: EndpointCheck[] = []
   private configured = ''

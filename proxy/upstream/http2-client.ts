@@ -1,5 +1,5 @@
 /**
- * HTTP/2 to an endpoint, on node:http2. undici speaks it as well, but after a GOAWAY it sends requests again that the endpoint may
+ * HTTP/2 to an endpoint, on node:http2. undici supports it as well, but after a GOAWAY it sends requests again that the endpoint may
  * have processed, which CONTRACT 3 forbids. A request is a stream; streams share sessions.
  */
 import {

@@ -23,6 +23,7 @@ const avoidFor = 10_000
 /** Milliseconds: requests to an unknown name must not occupy the four threads of the resolver. */
 const unknownFor = 1000
 
+/** Resolves names of endpoints in the background, and keeps the last addresses of a name that cannot be resolved. */
 export function createResolver(options: {
   /** Milliseconds between two resolutions of a name. */
   interval?: number

@@ -130,6 +130,7 @@ function namedByConnection(raw: readonly string[]): ReadonlySet<string> {
 
 /** Lower-case names by the spelling received: callers send the same few names in each request. Bounded. */
 const lowerCase = new Map<string, string>()
+/** The name in lower case. Short names are kept, so that no request makes theirs again. */
 export function lower(name: string): string {
   let known = lowerCase.get(name)
   if (known === undefined) {

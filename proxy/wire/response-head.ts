@@ -15,9 +15,11 @@ export interface UpstreamResponseHead extends ResponseHead {
 }
 
 const LF = 10
+/** Bytes of the longest head of a response. */
 export const maxHead = 64 * 1024
 /** Interim responses (RFC 9110 15.2) before the final one. */
 export const maxInterim = 32
+/** The end of a head, with the line end before it. */
 export const blankLine = Buffer.from('\r\n\r\n')
 const statusLine = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: ([\t\x20-\x7e\x80-\xff]*))?\r\n/
 

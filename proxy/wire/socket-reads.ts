@@ -39,6 +39,7 @@ export function connectTo(
     : tls.connect(target as ConnectionOptions, onConnected)
 }
 
+/** Whether the socket is one of TLS. */
 export const isTls = (socket: Socket): boolean => (socket as TLSSocket).encrypted === true
 
 interface Internals {

@@ -24,6 +24,7 @@ const partBytes = 64 * 1024 * 1024
 
 const form = /^s3:\/\/([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?:\/(.*))?$/
 
+/** A bucket of S3, or of a server with its interface. */
 export class Bucket {
   readonly prefix: string
   private readonly name: string

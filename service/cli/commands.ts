@@ -23,6 +23,12 @@ function addRole(text: string, before: readonly Role[] = []): readonly Role[] {
   return [...before, role]
 }
 
+function revision(text: string): number {
+  if (!/^\d{1,15}$/.test(text))
+    throw new InvalidArgumentError('A revision as `bidweir diff` prints it, such as 17.')
+  return Number(text)
+}
+
 function wholeNumber(text: string): number {
   if (!/^[1-9]\d{0,3}$/.test(text)) throw new InvalidArgumentError('A number from 1 to 9999.')
   return Number(text)
@@ -155,8 +161,13 @@ const addSuppliers: Add = (program, streams) => {
     )
     .requiredOption(...list)
     .option('--dry-run', 'print what would be changed, and change nothing', false)
+    .option(
+      '--if-match <revision>',
+      'change nothing if a supplier of the API has changed since this revision, which `diff` and `--dry-run` print',
+      revision,
+    )
     .option(...config)
-    .action(async (options: { file: string; config?: string; dryRun: boolean }) =>
+    .action(async (options: { file: string; config?: string; dryRun: boolean; ifMatch?: number }) =>
       (await import('./suppliers.ts')).apply(options, streams),
     )
   program

@@ -13,8 +13,8 @@ Exit codes: 0 done, 1 refused, faults found, or a difference, 64 wrong usage, 65
 export function createProgram(streams: CommandStreams, running: () => void): Command {
   const program = new Command('bidweir')
     .description('Ingress proxy for OpenRTB bid traffic')
-    .version(programVersion(), '--version', 'print the version')
-    .helpOption('--help', 'print this help')
+    .version(programVersion(), '-V, --version', 'print the version')
+    .helpOption('-h, --help', 'print this help')
     .configureHelp({ showGlobalOptions: true })
     .configureOutput({
       writeOut: (text) => void streams.stdout.write(text),

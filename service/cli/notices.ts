@@ -14,7 +14,7 @@ import {
 import { type NoticeDeps, Notices } from '../../admin/impressions/process.ts'
 import type { Store } from '../../admin/store/index.ts'
 import type { Integration } from '../../opd/config.ts'
-import { createAttribution } from '../../opd/engine/attribution.ts'
+import { createAttribution } from '../../opd/engine/notices.ts'
 import { createContextCodec, Nonces } from '../../opd/pricing/context.ts'
 import { rateOf } from '../../opd/shared/rates.ts'
 import { logFiles, readLogs } from '../../opd/state/log-reader.ts'
@@ -88,7 +88,7 @@ class Import {
   private readonly streams: CommandStreams
   private readonly deps: NoticeDeps
   private readonly notices: Notices
-  /** The time of the notice at hand: notices are judged by it. */
+  /** The time of the notice at hand: contexts, caps and hours are those of this time. */
   private readonly now = Date.now()
 
   constructor(

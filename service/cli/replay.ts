@@ -47,10 +47,10 @@ const spanned = (estimate: Estimate | null | undefined, spell: (value: number) =
     ? '-'
     : `${spell(estimate.value)} [${spell(estimate.low)}, ${spell(estimate.high)}]`
 
-function verdictOf({ verdict, why, slice }: TotalReport): string[] {
+function statusLines({ status, why, slice }: TotalReport): string[] {
   const reasons = why.length === 0 ? '' : `: ${why.join('; ')}`
   const evidence = `${count(slice.explored)} explored, ${count(slice.effective)} effective; holdout ${count(slice.holdout)}`
-  return [`  ${verdict}${reasons}`, `  (${evidence})`]
+  return [`  ${status}${reasons}`, `  (${evidence})`]
 }
 
 function block(title: string, of: TotalReport): string[] {
@@ -66,7 +66,7 @@ function block(title: string, of: TotalReport): string[] {
     ])
   })
   const head = line(['', 'logged', 'model', 'doubly robust (95 %)', 'IPS (95 %)'])
-  return [title, head, ...rows, ...verdictOf(of), '']
+  return [title, head, ...rows, ...statusLines(of), '']
 }
 
 function leftOf(left: Record<string, number>): string {

@@ -8,6 +8,7 @@ import {
   type ListPlan,
   listFaults,
   planList,
+  revisionOf,
 } from '../../admin/management/block-plans.ts'
 import type { Store } from '../../admin/store/index.ts'
 import { type Block, changeBlocks, readBlocks } from '../../admin/store/supplier-blocks.ts'
@@ -112,21 +113,46 @@ async function withList(
   })
 }
 
-async function previewed({ db }: Store, rules: BlockRules, list: Block[]): Promise<ListPlan> {
+interface Preview {
+  plan: ListPlan
+  /** The plan, and what it is based on. */
+  text: string
+}
+
+async function previewed(
+  { db }: Store,
+  rules: BlockRules,
+  list: Block[],
+  ifMatch?: number,
+): Promise<Preview> {
   const rows = await readBlocks(db)
-  return planList(rules, list, new Map(rows.map((row) => [row.id, row])))
+  const revision = revisionOf(rows)
+  refuseOutdated(revision, ifMatch)
+  const plan = await planList(rules, list, new Map(rows.map((row) => [row.id, row])))
+  return { plan, text: `${planText(plan)}revision ${revision}\n` }
+}
+
+function refuseOutdated(revision: number, ifMatch: number | undefined): void {
+  if (ifMatch !== undefined && ifMatch !== revision)
+    throw new CommandError(
+      1,
+      `a supplier has changed since revision ${ifMatch}, the last one is ${revision}: nothing is changed; see the difference again`,
+    )
 }
 
 export const apply = (
-  { dryRun, ...options }: ListOptions & { dryRun: boolean },
+  { dryRun, ifMatch, ...options }: ListOptions & { dryRun: boolean; ifMatch?: number },
   streams: CommandStreams,
 ): Promise<void> =>
   withList(options, streams, async (store, rules, list) => {
-    if (dryRun)
-      return `${planText(await previewed(store, rules, list))}dry run: nothing is changed\n`
+    if (dryRun) {
+      const { text } = await previewed(store, rules, list, ifMatch)
+      return `${text}dry run: nothing is changed\n`
+    }
     const plans: ListPlan[] = []
     const author = { who: 'bidweir apply', account: '*', requestId: randomUUID() }
     await changeBlocks(store, Date.now(), author, null, async (current) => {
+      refuseOutdated(revisionOf(current.values()), ifMatch)
       const plan = await planList(rules, list, current)
       plans.push(plan)
       return plan.changes
@@ -138,9 +164,9 @@ export const apply = (
 export async function diff(options: ListOptions, streams: CommandStreams): Promise<void> {
   let differs = false
   await withList(options, streams, async (store, rules, list) => {
-    const plan = await previewed(store, rules, list)
+    const { plan, text } = await previewed(store, rules, list)
     differs = plan.changes.length > 0
-    return planText(plan)
+    return text
   })
   if (differs) throw new CommandError(1, '')
 }

@@ -44,7 +44,8 @@ const units: Readonly<Record<string, string>> = { string: ' characters', array: 
 function allowed(issue: Issue): string {
   switch (issue.code) {
     case 'invalid_type':
-      return issue.message.startsWith('Invalid input') ? issue.expected : issue.message
+      if (!issue.message.startsWith('Invalid input')) return issue.message
+      return issue.expected === 'record' ? 'names with values' : issue.expected
     case 'invalid_key':
       return issue.issues[0]?.message ?? issue.message
     case 'too_small':
@@ -99,6 +100,21 @@ function intendedBranch(issue: Issue, value: unknown): Issue[] | null {
   return best?.map((inner) => ({ ...inner, path: [...issue.path, ...inner.path] })) ?? null
 }
 
+/** Whether one insertion, deletion or replacement of a character makes one text of the other. */
+function isOneEdit(one: string, other: string): boolean {
+  let at = 0
+  while (at < one.length && one[at] === other[at]) at++
+  const [rest, others] = [one.slice(at), other.slice(at)]
+  return rest === others.slice(1) || rest.slice(1) === others || rest.slice(1) === others.slice(1)
+}
+
+/** The known key that was probably meant: `endpoint` for `endpoints`, `timeOut` for `timeout`. */
+function meant(key: string, keys: readonly string[]): string {
+  const lower = key.toLowerCase()
+  const found = keys.find((known) => isOneEdit(lower, known.toLowerCase()))
+  return found === undefined ? '' : ` (is ${found} meant?)`
+}
+
 export function faultsOf(
   issues: readonly Issue[],
   root: unknown,
@@ -116,7 +132,7 @@ export function faultsOf(
       return issue.keys.map((key) => ({
         path: pathText([...issue.path, key]),
         line: lineOf([...issue.path, key]),
-        found: 'a key that is not known',
+        found: `a key that is not known${meant(key, keys)}`,
         allowed: keys.length > 0 ? keys.join(', ') : 'no such key',
       }))
     }

@@ -39,4 +39,5 @@ function hide(value: unknown, path: readonly string[]): unknown {
 /** A part of a configuration. */
 export const withoutSecrets = <Part extends object>(part: Part): Part => hide(part, []) as Part
 
+/** The configuration without its secrets, for the console. */
 export const shownConfig = (config: Config): Config => withoutSecrets(config)

@@ -96,6 +96,12 @@ async function receive<Row>(port: MessagePort, count: number, take: (row: Row) =
   }
 }
 
+/**
+ * A function that loads the configuration on a thread, as often as it is called.
+ *
+ * @param file path
+ * @param time milliseconds of one load
+ */
 export function createLoad(file: string, { time, memory } = limits): Load {
   /** By the digest of their JSON. */
   let known = new Map<string, SupplierConfig>()

@@ -134,6 +134,7 @@ const maxSecret = 4096
 const rootSchema = z.object({ suppliers: z.array(supplierSchema) })
 const prefix = 'suppliers[0]'
 
+/** Checks a supplier of the API as the file's are checked. */
 export function checkBlock(block: unknown, rules: ReferenceRules): CheckedBlock {
   const unsafe = [...referenceFaults(block)]
   const files: FileVersions = new Map()

@@ -47,6 +47,7 @@ const sealedWarningsOf = ({ models, opd }: Config) =>
     ? ['models.from without opd.decisionLog: no win of this node can be attributed']
     : []
 
+/** What is valid and probably not meant, one sentence each. */
 export function warningsOf(config: Config): string[] {
   const isPublic = !/^(127\.|localhost:|\[::1\])/.test(config.proxy.listen)
   const routes = config.suppliers.flatMap(({ id, endpoints, callers, opd }) => {

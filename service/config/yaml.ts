@@ -89,6 +89,7 @@ const pathOf = (nodes: readonly unknown[]): Path =>
     return isSeq(node) ? [node.items.indexOf(nodes[at + 1])] : []
   })
 
+/** Reads YAML; faults have line and column. */
 export function readYaml(text: string): Yaml {
   const lines = new LineCounter()
   const document = parseDocument(maskVariables(text), {

@@ -14,6 +14,7 @@ const longestPath = 103
 const ownerOnly = 0o700
 
 export const debugFolder = (stateDir: string) => join(resolve(stateDir), 'debug')
+/** The path of the socket of `bidweir debug`. */
 export const debugSocket = (stateDir: string) => join(debugFolder(stateDir), 'socket')
 
 const localCaller = {
@@ -22,6 +23,7 @@ const localCaller = {
   roles: new Set(['operator']),
 }
 
+/** The socket of `bidweir debug`, which only the user of the process can open. */
 export class DebugSocket {
   private readonly path: string
   private readonly folder: string

@@ -47,6 +47,7 @@ interface Parts {
 const longestCall = 1000
 const maxTurns = 100
 
+/** What `bidweir debug` asks of all processes of this node. */
 export class Debugging implements DebugAccess {
   private readonly parts: Parts
   private configured: LogLevel

@@ -38,6 +38,7 @@ interface Pause {
   end: number
 }
 
+/** Sees what holds the event loop of this process, on a thread. */
 export class LoopWatch {
   private readonly log: ServiceLog
   private readonly ticks = new Int32Array(new SharedArrayBuffer(4))

@@ -1,6 +1,6 @@
 /**
  * The thread that watches the event loop of the process. It reads the number of ticks, which costs the event loop one
- * addition. Only when that number has stood still for 100 ms does it ask V8 what runs, by the inspector, which interrupts the
+ * addition. Only when that number has not changed for 100 ms does it ask V8 what runs, by the inspector, which interrupts the
  * JavaScript that does not end. It also writes CPU profiles and heap snapshots, so that their text is made here.
  */
 import { closeSync, openSync, writeSync } from 'node:fs'

@@ -43,7 +43,7 @@ export const scenarios: Readonly<Record<string, Scenario>> = {
   },
 }
 
-/** The ids of the scenarios that a name stands for; `all`: each. */
+/** The ids of the scenarios that a name selects; `all`: each. */
 export const scenariosOf = (name: string | undefined): string[] =>
   name === undefined ? [] : name === 'all' ? Object.keys(scenarios) : [name]
 

@@ -29,7 +29,7 @@ export class LineRing {
   }
 
   /** False: the ring is full. Only one thread may call it. */
-  add(line: string): boolean {
+  addLine(line: string): boolean {
     const { state, bytes } = this
     const length = Buffer.byteLength(line)
     const from = state[added]!

@@ -47,7 +47,7 @@ export class ServiceLog implements Log {
     this.fields = fields
     this.logger = loggerOf(level, fields, {
       write: (line) => {
-        if (!this.ring.add(line)) this.dropped++
+        if (!this.ring.addLine(line)) this.dropped++
       },
     })
     const name = import.meta.url.endsWith('.ts') ? './writer-thread.ts' : './writer-thread.js'

@@ -11,6 +11,7 @@ import type { Log } from '../../opd/base/log.ts'
 import type { TracingConfig } from './config.ts'
 import { type Attributes, exportBody, type Span } from './otlp.ts'
 
+/** What may become of a span. */
 export const spanResults = ['exported', 'refused', 'dropped', 'limited'] as const
 /** Spans by what became of them. `refused`: by the collector. `dropped`: too many waited. `limited`: callers trace too many. */
 export type SpanCounts = Record<(typeof spanResults)[number], number>
@@ -60,7 +61,7 @@ export class SpanExporter {
     this.timer = setInterval(() => this.start(), sendEvery).unref()
   }
 
-  add(span: Span): void {
+  addSpan(span: Span): void {
     if (this.waiting.length >= maxWaiting) this.counts.dropped++
     else this.waiting.push(span)
   }

@@ -2,7 +2,7 @@
  * Spans of bids and notices. Whether a request is traced is decided when it begins, because the supplier is sent the parent of
  * its own span; the spans are made when it ends.
  */
-import type { FinishedNotice, NoticeSpan, NoticeTracer } from '../../admin/impressions/tracer.ts'
+import type { FinishedNotice, NoticeSpan, NoticeTracer } from '../../admin/impressions/route.ts'
 import type { Log } from '../../opd/base/log.ts'
 import { requestIdOf } from '../../opd/protobuf/request-id.ts'
 import { shortId } from '../../opd/shared/short-id.ts'
@@ -26,6 +26,7 @@ interface Begun {
   parentId: string | null
 }
 
+/** Traces bids and notices, and exports their spans. It does nothing until it is configured. */
 export class Tracing implements BidTracer, NoticeTracer {
   readonly counts: SpanCounts = { exported: 0, refused: 0, dropped: 0, limited: 0 }
   private readonly resource: Attributes
@@ -89,9 +90,9 @@ export class Tracing implements BidTracer, NoticeTracer {
     return {
       fields: withParent(fields, upstream, begun.parentId !== null),
       end: (bid) => {
-        this.exporter?.add(bidSpan(begun, bid))
+        this.exporter?.addSpan(bidSpan(begun, bid))
         const sent = upstreamSpan(upstream, bid)
-        if (sent !== null) this.exporter?.add(sent)
+        if (sent !== null) this.exporter?.addSpan(sent)
       },
     }
   }
@@ -99,7 +100,7 @@ export class Tracing implements BidTracer, NoticeTracer {
   beginNotice(fields: readonly string[]): NoticeSpan | null {
     const begun = this.exporter === null ? null : this.sampled(fields)
     if (begun === null) return null
-    return { end: (notice) => this.exporter?.add(noticeSpan(begun, notice)) }
+    return { end: (notice) => this.exporter?.addSpan(noticeSpan(begun, notice)) }
   }
 
   /** Exports what waits, for at most two seconds. */

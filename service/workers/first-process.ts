@@ -22,7 +22,7 @@ import type { ConfigRef, KeyRows, LocationState } from '../bid-path.ts'
 import type { LeveledLog } from '../debug/debugging.ts'
 import { type SpanCounts, spanResults } from '../tracing/exporter.ts'
 import { addCounts } from './counters.ts'
-import { createWorkerPool, type WorkerPool } from './pool.ts'
+import { WorkerPool } from './pool.ts'
 import type { Progress } from './protocol.ts'
 
 /**
@@ -99,7 +99,7 @@ function createPool(count: number, parts: NodeParts): WorkerPool {
     reductions: parts.reductions(),
     clockAhead: parts.clockAhead(),
   })
-  return createWorkerPool({
+  return new WorkerPool({
     count,
     progress,
     log: parts.log,

@@ -52,7 +52,7 @@ const flushTimeout = 250
 const overdueReports = 1000 / reportEvery
 /**
  * A worker of which so many reports are missing (5 s) does not respond any more: it is killed and replaced. Until the first
- * report of a process its code is loaded (60 s). Reports are counted, not time: a delay of this process is none of a worker.
+ * report of a process its code is loaded (60 s). Reports are counted, not time: a delay of this process is no delay of a worker.
  */
 const maxMissingReports = 5000 / reportEvery
 const maxMissingAtStart = 60_000 / reportEvery
@@ -94,31 +94,166 @@ const entry = new URL(
   import.meta.url,
 )
 
-export type WorkerPool = ReturnType<typeof createWorkerPool>
+export class WorkerPool {
+  /** Processes in all, the first one included. */
+  readonly count: number
+  /** `endedAt`: of the last worker that ended, by `performance.now()`. */
+  readonly counts = { ended: 0, endedAt: 0, dropped: 0 }
+  readonly metrics = new ProcessMetricsBySlot()
+  private readonly options: PoolOptions
+  private readonly slots = new Map<number, Slot>()
+  /** Bid requests, by worker. */
+  private readonly requestsOf = new Map<number, number>()
+  private readonly checking: NodeJS.Timeout
+  private readonly following: NodeJS.Timeout
+  private port = 0
+  private stopping = false
+  private reloads = 0
+  /** The progress that the workers have, as JSON. */
+  private notifiedProgress = ''
 
-export function createWorkerPool(options: PoolOptions) {
-  const { count, start, progress, methods, onFigures, log } = options
-  const slots = new Map<number, Slot>()
-  /** `endedAt`: of the last one, by `performance.now()`. */
-  const counts = { ended: 0, endedAt: 0, dropped: 0 }
-  const metrics = new ProcessMetricsBySlot()
-  const requests = new Map<number, number>()
-  let port = 0
-  let stopping = false
-  let reloads = 0
+  constructor(options: PoolOptions) {
+    this.options = options
+    this.count = options.count
+    this.checking = setInterval(() => this.checkReports(), reportEvery).unref()
+    this.following = setInterval(() => this.notifyProgress(), progressEvery).unref()
+  }
 
-  function spawn(index: number): Slot {
-    const child = fork(entry, { serialization: 'advanced', execArgv: execArgvOf(count) })
+  /** Bid requests of the workers. */
+  requests(): ReadonlyMap<number, number> {
+    return this.requestsOf
+  }
+
+  /** Workers that do not listen now. */
+  get missing(): number {
+    return this.count - 1 - this.listening().length
+  }
+
+  *loads(): Generator<ProcessLoad> {
+    for (const { load } of this.slots.values()) if (load !== null) yield load
+  }
+
+  /** Numbers of the workers that listen. */
+  indices(): number[] {
+    return this.listening().map(({ index }) => index)
+  }
+
+  /**
+   * Starts the workers; resolves when all listen.
+   *
+   * @param port the port of this process
+   * @throws if a worker ends before it listens
+   */
+  async start(port: number): Promise<void> {
+    this.port = port
+    const places = Array.from({ length: this.count - 1 }, (_, n) => n + 1)
+    await Promise.all(places.map((index) => this.begin(this.spawn(index))))
+  }
+
+  notifyAll(method: string, ...args: unknown[]): void {
+    for (const { peer } of this.listening()) peer.notify(method, ...args)
+  }
+
+  /**
+   * Calls the workers that report; resolves when they have responded, or the time is over. Never rejects.
+   *
+   * @param limit milliseconds
+   */
+  async callAll<Result>(
+    method: string,
+    limit: number,
+    use: (result: Result, index: number) => void = () => {},
+  ): Promise<void> {
+    const calls = this.listening()
+      .filter(({ missingReports }) => missingReports < overdueReports)
+      .map(({ peer, index }) =>
+        peer.call<Result>(method).then(
+          (result) => use(result, index),
+          // A worker that ended is replaced, and logged there.
+          () => undefined,
+        ),
+      )
+    await atMost(limit, Promise.all(calls))
+  }
+
+  /** Resolves when the first process has all decisions made before the call, or `flushTimeout` is over. */
+  readonly flush = oneAtATime(() => this.callAll('flush', flushTimeout))
+
+  /** The same for counters. */
+  scrape(): Promise<void> {
+    return this.callAll<ProcessMetrics>('scrape', flushTimeout, (result, index) =>
+      this.metrics.set(index, result),
+    )
+  }
+
+  /** Has a worker write a file. Rejects if there is no such worker, or it fails or ends. */
+  async write(index: number, request: WatchRequest): Promise<void> {
+    const slot = this.slots.get(index)
+    if (slot?.listens !== true) throw new Error(`worker ${index} does not listen`)
+    // It does not report while V8 makes a snapshot.
+    slot.missingReports = -maxMissingAtStart
+    await slot.peer.call('write', request)
+  }
+
+  /**
+   * Has the workers take a configuration. A worker that ends, or does not take it, is replaced, and starts with it.
+   *
+   * @param changed suppliers that the first process has just taken
+   */
+  async reload(
+    config: Config,
+    changed: readonly SupplierConfig[],
+    invalidOpd: ReadonlySet<string>,
+  ): Promise<void> {
+    this.reloads++
+    const reloading = this.listening()
+    const peers = reloading.map(({ peer }) => peer)
+    const results = await reloadAll(peers, config, changed, invalidOpd)
+    for (const [at, { status }] of results.entries())
+      if (status === 'rejected') reloading[at]!.child.kill('SIGKILL')
+  }
+
+  drain(): void {
+    this.stopping = true
+    this.notifyAll('drain')
+  }
+
+  destroy(): void {
+    this.notifyAll('destroy')
+  }
+
+  /** Resolves when each worker has answered its requests, handed over what it holds, and ended. */
+  async close(): Promise<void> {
+    this.stopping = true
+    clearInterval(this.following)
+    await Promise.all(
+      [...this.slots.values()].map(async ({ listens, peer, child }) => {
+        // A worker that has ended, or is killed because it does not respond, has nothing to hand over.
+        if (listens) await peer.call('close').catch(() => undefined)
+        child.kill('SIGKILL')
+      }),
+    )
+    clearInterval(this.checking)
+  }
+
+  private listening(): Slot[] {
+    return [...this.slots.values()].filter(({ listens }) => listens)
+  }
+
+  private spawn(index: number): Slot {
+    const { methods, onFigures, log } = this.options
+    const child = fork(entry, { serialization: 'advanced', execArgv: execArgvOf(this.count) })
     const peer = new Peer(child, {
       ...methods,
       reported() {
         slot.missingReports = 0
         slot.hasReported = true
       },
-      figures(figures: Figures) {
+      figures: (figures: Figures) => {
+        const { dropped, requests } = figures.counts
         slot.load = figures.load
-        counts.dropped += figures.counts.dropped
-        requests.set(index, (requests.get(index) ?? 0) + figures.counts.requests)
+        this.counts.dropped += dropped
+        this.requestsOf.set(index, (this.requestsOf.get(index) ?? 0) + requests)
         onFigures(figures)
       },
     })
@@ -129,11 +264,12 @@ export function createWorkerPool(options: PoolOptions) {
     child.on('error', (error) =>
       log.error({ worker: index, err: error.message }, 'a worker failed'),
     )
-    slots.set(index, slot)
+    this.slots.set(index, slot)
     return slot
   }
 
-  async function begin(slot: Slot): Promise<void> {
+  private async begin(slot: Slot): Promise<void> {
+    const { start, progress } = this.options
     const { index, child, peer } = slot
     const exited = new Promise<never>((_resolve, reject) => {
       const ended = (error: Error) => {
@@ -146,14 +282,13 @@ export function createWorkerPool(options: PoolOptions) {
     })
     // A rejection that nothing awaits would end this process.
     exited.catch(() => undefined)
-    let seen = reloads
-    await Promise.race([
-      peer.call('start', { ...start(), progress: progress(), place: { index, count }, port }),
-      exited,
-    ])
+    let seen = this.reloads
+    const place = { index, count: this.count }
+    const message = { ...start(), progress: progress(), place, port: this.port }
+    await Promise.race([peer.call('start', message), exited])
     // Changes during the start.
-    while (seen !== reloads) {
-      seen = reloads
+    while (seen !== this.reloads) {
+      seen = this.reloads
       const { config, invalidOpd } = start()
       const [result] = await reloadAll([peer], config, config.suppliers, invalidOpd)
       if (result?.status === 'rejected') throw result.reason
@@ -162,144 +297,54 @@ export function createWorkerPool(options: PoolOptions) {
     peer.notify('progress', progress())
     peer.notify('control')
     slot.listens = true
-    exited.catch((error: Error) => void replace(slot, error))
+    exited.catch((error: Error) => void this.replace(slot, error))
   }
 
-  async function replace(slot: Slot, error: Error, wait = 0): Promise<void> {
+  /** @param wait milliseconds before the next process starts */
+  private async replace(slot: Slot, error: Error, wait = 0): Promise<void> {
     slot.listens = false
     slot.load = null
-    if (stopping) return
+    if (this.stopping) return
     const { index } = slot
-    counts.ended++
-    counts.endedAt = performance.now()
-    metrics.end(index)
-    log.error({ worker: index, pid: slot.child.pid, err: error.message }, 'a worker is replaced')
+    this.counts.ended++
+    this.counts.endedAt = performance.now()
+    this.metrics.end(index)
+    this.options.log.error(
+      { worker: index, pid: slot.child.pid, err: error.message },
+      'a worker is replaced',
+    )
     await pause(wait)
-    if (stopping) return
-    const next = spawn(index)
+    if (this.stopping) return
+    const next = this.spawn(index)
     const lived = performance.now() - slot.since
     const nextWait = lived < soon ? Math.min(longestPause, Math.max(firstPause, 2 * wait)) : 0
-    await begin(next).catch((failed: Error) => {
+    await this.begin(next).catch((failed: Error) => {
       next.child.kill('SIGKILL')
-      return replace(next, failed, nextWait)
+      return this.replace(next, failed, nextWait)
     })
   }
 
   /** Kills workers that do not respond any more; their ends replace them. */
-  function checkReports(): void {
-    for (const slot of slots.values()) {
+  private checkReports(): void {
+    for (const slot of this.slots.values()) {
       const limit = slot.hasReported ? maxMissingReports : maxMissingAtStart
       // Once: a process that cannot be ended at once is not killed again.
       if (++slot.missingReports !== limit) continue
       const { index, child } = slot
       // One that has ended waits for its replacement.
       if (child.exitCode !== null || child.signalCode !== null) continue
-      log.error({ worker: index, pid: child.pid }, 'a worker does not respond and is killed')
+      this.options.log.error(
+        { worker: index, pid: child.pid },
+        'a worker does not respond and is killed',
+      )
       child.kill('SIGKILL')
     }
   }
-  const checking = setInterval(checkReports, reportEvery).unref()
 
-  const listening = () => [...slots.values()].filter(({ listens }) => listens)
-  const notifyAll = (method: string, ...args: unknown[]) => {
-    for (const { peer } of listening()) peer.notify(method, ...args)
-  }
-  let notified = ''
-  const following = setInterval(() => {
-    const value = progress()
-    const text = JSON.stringify(value)
-    if (text !== notified) notifyAll('progress', value)
-    notified = text
-  }, progressEvery).unref()
-  /** Calls the workers that report; resolves when they have responded, or a time (milliseconds) is over. */
-  async function callAll<Result>(
-    method: string,
-    limit: number,
-    use: (result: Result, index: number) => void = () => {},
-  ): Promise<void> {
-    const calls = listening()
-      .filter(({ missingReports }) => missingReports < overdueReports)
-      .map(({ peer, index }) =>
-        peer.call<Result>(method).then(
-          (result) => use(result, index),
-          // A worker that ended is replaced, and logged there.
-          () => undefined,
-        ),
-      )
-    await atMost(limit, Promise.all(calls))
-  }
-
-  const flush = oneAtATime(() => callAll('flush', flushTimeout))
-
-  return {
-    counts,
-    metrics,
-    count,
-    /** Bid requests of the workers. */
-    requests: (): ReadonlyMap<number, number> => requests,
-    /** Starts the workers on the port of this process; resolves when all listen. */
-    async start(boundPort: number): Promise<void> {
-      port = boundPort
-      const places = Array.from({ length: count - 1 }, (_, n) => n + 1)
-      await Promise.all(places.map((index) => begin(spawn(index))))
-    },
-    /** Workers that do not listen now. */
-    get missing(): number {
-      return count - 1 - listening().length
-    },
-    *loads(): Generator<ProcessLoad> {
-      for (const { load } of slots.values()) if (load !== null) yield load
-    },
-    /** Numbers of the workers that listen. */
-    indices: (): number[] => listening().map(({ index }) => index),
-    callAll,
-    /** Has a worker write a file. Rejects if there is no such worker, or it fails or ends. */
-    async write(index: number, request: WatchRequest): Promise<void> {
-      const slot = slots.get(index)
-      if (slot?.listens !== true) throw new Error(`worker ${index} does not listen`)
-      // It does not report while V8 makes a snapshot.
-      slot.missingReports = -maxMissingAtStart
-      await slot.peer.call('write', request)
-    },
-    /** Resolves when the first process has all decisions made before the call. */
-    flush,
-    /** The same for counters. */
-    scrape: () =>
-      callAll<ProcessMetrics>('scrape', flushTimeout, (result, index) =>
-        metrics.set(index, result),
-      ),
-    notifyAll,
-    /** `changed`: suppliers that the first process has just taken. */
-    async reload(
-      config: Config,
-      changed: readonly SupplierConfig[],
-      invalidOpd: ReadonlySet<string>,
-    ): Promise<void> {
-      reloads++
-      // One that ends, or does not take it, is replaced, and starts with the new configuration.
-      const reloading = listening()
-      const peers = reloading.map(({ peer }) => peer)
-      const results = await reloadAll(peers, config, changed, invalidOpd)
-      for (const [at, { status }] of results.entries())
-        if (status === 'rejected') reloading[at]!.child.kill('SIGKILL')
-    },
-    drain() {
-      stopping = true
-      notifyAll('drain')
-    },
-    destroy: () => notifyAll('destroy'),
-    /** Resolves when each worker has answered its requests, handed over what it holds, and ended. */
-    async close(): Promise<void> {
-      stopping = true
-      clearInterval(following)
-      await Promise.all(
-        [...slots.values()].map(async ({ listens, peer, child }) => {
-          // A worker that has ended, or is killed because it does not respond, has nothing to hand over.
-          if (listens) await peer.call('close').catch(() => undefined)
-          child.kill('SIGKILL')
-        }),
-      )
-      clearInterval(checking)
-    },
+  private notifyProgress(): void {
+    const progress = this.options.progress()
+    const text = JSON.stringify(progress)
+    if (text !== this.notifiedProgress) this.notifyAll('progress', progress)
+    this.notifiedProgress = text
   }
 }

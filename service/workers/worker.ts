@@ -15,7 +15,7 @@ import { ModelManager } from '../../opd/state/model-manager.ts'
 import { ModelSync } from '../../opd/state/model-sync.ts'
 import { TicketKeys } from '../../proxy/listen/ticket-keys.ts'
 import { activeSuppliers, type ConfigRef, createBidPath } from '../bid-path.ts'
-import type { SupplierConfig } from '../config/schema.ts'
+import type { Config, SupplierConfig } from '../config/schema.ts'
 import { LoopWatch } from '../debug/loop-watch.ts'
 import type { WatchRequest } from '../debug/watch-messages.ts'
 import type { LogLevel } from '../log/levels.ts'
@@ -37,11 +37,79 @@ const flushEvery = 10
 /** Entries of the decision log that wait for a batch. Further ones are dropped. */
 const maxEntries = 20_000
 
+/** What this worker sends to the first process: decisions, their sums, and lines of the decision log. */
+class Outbox {
+  readonly bids: ReturnType<typeof createBidBatch>
+  readonly decided: ReturnType<typeof createDecidedRows>
+  readonly sink: DecisionSink
+  private readonly peer: Peer
+  /** Decisions, or lines of the decision log, that the first process did not take in time. */
+  private dropped = 0
+  private rows: SeatRow[] = []
+  private entries: [DecisionLine, object][] = []
+
+  /** @param contexts whether lines of the decision log have contexts */
+  constructor(peer: Peer, contexts: boolean) {
+    this.peer = peer
+    this.bids = createBidBatch((batch, count) => {
+      if (peer.isCongested) this.dropped += count
+      else peer.notify('bids', batch)
+    })
+    this.decided = createDecidedRows((row) => void this.rows.push(row))
+    const entry = (kind: DecisionLine) => (of: object) => {
+      if (this.entries.length < maxEntries) this.entries.push([kind, of])
+      else this.dropped++
+    }
+    this.sink = {
+      contexts,
+      decided: entry('decided'),
+      won: entry('won'),
+      withdrawn: entry('withdrawn'),
+    }
+  }
+
+  /** Sends decisions and lines of the decision log. */
+  flush(): void {
+    this.bids.flush()
+    if (this.entries.length === 0 || this.peer.isCongested) return
+    this.peer.notify('entries', this.entries)
+    this.entries = []
+  }
+
+  /** Sends everything; returns what was dropped since the last call. */
+  takeAll(): number {
+    this.flush()
+    drained(this.decided.drain())
+    const { dropped, rows } = this
+    this.rows = []
+    this.dropped = 0
+    if (rows.length > 0) this.peer.notify('rows', rows)
+    return dropped
+  }
+}
+
+/** The models of this worker, which follow the commands that the first process has executed. */
+async function openModels(peer: Peer, config: Config, now: () => number, log: ServiceLog) {
+  const { role } = config.node
+  const { attributionWindow } = config.opd
+  const trains = role !== 'serve'
+  const modelManager = new ModelManager({ dir: null, attributionWindow, now, log, trains })
+  const source = peer.port<ModelControlSource>('control')
+  await modelManager.execute(source)
+  const bus = peer.port<ModelBus>('models')
+  return {
+    modelManager,
+    modelSync: new ModelSync({ modelManager, bus, log, role }),
+    /** It fails only if the first process has ended. */
+    control: oneAtATime(() => modelManager.execute(source).catch(() => undefined)),
+  }
+}
+
 /** Opens the worker; returns what the first process may call. */
 async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   const { config } = start
   const current: ConfigRef = { config, active: activeSuppliers(config.suppliers, start.invalidOpd) }
-  const { attributionWindow, decisionLog } = config.opd
+  const { decisionLog } = config.opd
   const log = new ServiceLog(config.log.level, { worker: place.index })
   const watch = new LoopWatch(log)
   const registry = new Registry()
@@ -49,39 +117,10 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   tracing.configure(config.tracing)
   collectDefaultMetrics({ register: registry })
 
-  /** Decisions, or lines of the decision log, that the first process did not take in time. */
-  let dropped = 0
-  const bids = createBidBatch((entries, count) => {
-    if (peer.isCongested) dropped += count
-    else peer.notify('bids', entries)
-  })
-  let rows: SeatRow[] = []
-  const decided = createDecidedRows((row) => void rows.push(row))
-  let entries: [DecisionLine, object][] = []
-  const entry = (kind: DecisionLine) => (of: object) => {
-    if (entries.length < maxEntries) entries.push([kind, of])
-    else dropped++
-  }
-  const sink: DecisionSink = {
-    contexts: decisionLog?.contexts ?? false,
-    decided: entry('decided'),
-    won: entry('won'),
-    withdrawn: entry('withdrawn'),
-  }
-
+  const outbox = new Outbox(peer, decisionLog?.contexts ?? false)
   let { versions, clockAhead } = start.progress
   const now = () => Date.now() + clockAhead
-  const modelManager = new ModelManager({
-    dir: null,
-    attributionWindow,
-    now,
-    log,
-    trains: config.node.role !== 'serve',
-  })
-  const source = peer.port<ModelControlSource>('control')
-  await modelManager.execute(source)
-  const bus = peer.port<ModelBus>('models')
-  const modelSync = new ModelSync({ modelManager, bus, log, role: config.node.role })
+  const { modelManager, modelSync, control } = await openModels(peer, config, now, log)
   const bidPath = createBidPath({
     current,
     place,
@@ -94,10 +133,10 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
         version: (mode) => versions[mode],
         epoch: (mode) => modelManager.epoch(mode),
       },
-      bidLog: bids,
-      observer: decided,
+      bidLog: outbox.bids,
+      observer: outbox.decided,
       shared: null,
-      sink: decisionLog === null ? null : sink,
+      sink: decisionLog === null ? null : outbox.sink,
     },
     proxy: {
       registry: new Registry(),
@@ -112,20 +151,10 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   const { engine, proxy } = bidPath
   const takeCounts = countsTaker(engine.stats, proxy.counters)
 
-  const flush = () => {
-    bids.flush()
-    if (entries.length === 0 || peer.isCongested) return
-    peer.notify('entries', entries)
-    entries = []
-  }
+  const flush = () => outbox.flush()
   const report = () => {
-    flush()
-    drained(decided.drain())
-    const taken = rows
-    rows = []
-    if (taken.length > 0) peer.notify('rows', taken)
+    const dropped = outbox.takeAll()
     const counts = { ...takeCounts(), dropped, spans: { ...tracing.counts } }
-    dropped = 0
     for (const result of spanResults) tracing.counts[result] = 0
     peer.notify('figures', { counts, load: proxy.load() } satisfies Figures)
   }
@@ -151,8 +180,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
     location: bidPath.setLocation,
     health: proxy.setUnhealthy,
     progress: follow,
-    /** It fails only if the first process has ended. */
-    control: oneAtATime(() => modelManager.execute(source).catch(() => undefined)),
+    control,
     /** Suppliers that the next reload has changed. */
     suppliers(changed: readonly SupplierConfig[]) {
       for (const supplier of changed) changedSuppliers.set(supplier.id, supplier)

@@ -1,8 +1,10 @@
 /** What values change in the rendered objects: restarts, pods, Services, policies. The golden files cover the rest. */
+import { spawnSync } from 'node:child_process'
 import { cpSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import t from 'tap'
 import { restartKeys } from '../../service/config/restart.ts'
+import { newFolder } from '../support/process.ts'
 import { chart, helm, type Manifest, manifests, needsHelm, template } from './helm.ts'
 
 const pg = 'store.database.url=postgres://u@db/x'
@@ -305,5 +307,44 @@ t.test('Redis may be a server, Sentinels or a Cluster', needsHelm, async (t) => 
       JSON.stringify(metadata).includes('-stores'),
     )
     t.ok(secret, url)
+  }
+})
+
+/** Megabytes that helm allocates while it renders: unlike its time, they do not depend on the machine. */
+function allocated(values: object): number {
+  const file = join(newFolder(), 'values.json')
+  writeFileSync(file, JSON.stringify(values))
+  const { status, stderr } = spawnSync('helm', ['template', 'test', chart, '--values', file], {
+    ...{ encoding: 'utf8', maxBuffer: 1 << 28 },
+    env: { ...process.env, GODEBUG: 'gctrace=1', GOGC: '100' },
+  })
+  if (status !== 0) throw new Error(stderr)
+  let [sum, live] = [0, 0]
+  // Heap at the start, at the end, and live after each collection.
+  for (const [, , end, left] of stderr.matchAll(/(\d+)->(\d+)->(\d+) MB/g)) {
+    sum += Number(end) - live
+    live = Number(left)
+  }
+  return sum
+}
+
+t.test('rendering takes memory in proportion to the suppliers', needsHelm, async (t) => {
+  const block = (n: number) => ({ endpoints: [`https://bid${n}.example/openrtb`] })
+  const ids = (count: number) => Array.from({ length: count }, (_, n) => `s${n}`)
+  const kinds: [string, (count: number) => object][] = [
+    [
+      'a list',
+      (count) => ({ config: { suppliers: ids(count).map((id, n) => ({ id, ...block(n) })) } }),
+    ],
+    [
+      'a map',
+      (count) => ({ suppliers: Object.fromEntries(ids(count).map((id, n) => [id, block(n)])) }),
+    ],
+  ]
+  for (const [name, valuesOf] of kinds) {
+    const [some, twice, fourTimes] = [400, 800, 1600].map((count) => allocated(valuesOf(count)))
+    // 2 if each supplier costs the same, 4 if the cost of each grows with their number.
+    const growth = (fourTimes! - twice!) / (twice! - some!)
+    t.ok(growth < 2.6, `${name}: ${some}, ${twice} and ${fourTimes} MB`)
   }
 })

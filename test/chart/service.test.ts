@@ -70,7 +70,7 @@ t.test('the pod of `helm test` finds a release that serves', needsHelm, async (t
   ]
   for (const step of steps) t.match(good.text, new RegExp(`^ok ${step}$`, 'm'))
 
-  const others = await test(localized(own).replace('patience = 120_000', 'patience = 0'))
+  const others = await test(localized(own).replace('timeLimit = 120_000', 'timeLimit = 0'))
   t.not(others.code, 0)
   t.match(others.text, /not served: acme,bolt/)
 

@@ -55,9 +55,9 @@ const refusals: readonly (readonly [title: string, set: string, message: RegExp]
   [
     'a ConfigMap of suppliers twice',
     'suppliersFrom[0].name=a,suppliersFrom[1].name=a',
-    /suppliersFrom: a stands twice/,
+    /suppliersFrom: a is listed twice/,
   ],
-  ['a key id twice', 'contextKeys[0].id=1,contextKeys[1].id=1', /contextKeys: id 1 stands twice/],
+  ['a key id twice', 'contextKeys[0].id=1,contextKeys[1].id=1', /contextKeys: id 1 is used twice/],
   [
     'a password and a Secret',
     'adminPassword=long-enough,existingSecret=b',
@@ -132,7 +132,7 @@ const refusals: readonly (readonly [title: string, set: string, message: RegExp]
   [
     'a supplier in the list and in the map',
     `${supplier},suppliers.acme.timeout=1s`,
-    /suppliers: id acme stands twice/,
+    /suppliers: id acme is used twice/,
   ],
   [
     'a label of the selector',

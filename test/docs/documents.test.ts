@@ -1,4 +1,4 @@
-/** Everything that the documents name exists: link targets, metrics, configuration keys; generated documents are up to date. */
+/** Everything that the documents name exists: link targets, files, commands, metrics, configuration keys; generated documents are up to date. */
 import { existsSync, globSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join, relative, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -55,6 +55,28 @@ t.test('every relative link leads to a file and a heading', async (t) => {
         return fault === null ? [] : [`${name}: ${link} ${fault}`]
       }),
   )
+  t.same(faults, [])
+})
+
+t.test('every file, folder and npm script that a document names exists', async (t) => {
+  const { scripts } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    scripts: Record<string, string>
+  }
+  const path =
+    /(?<![\w./-])(?:opd|proxy|admin|service|bench|test|docs|charts|examples|\.ci)\/[\w./*{}-]+/g
+  const faults = pages
+    // changes and figures name what is gone as well
+    .filter(({ name }) => name !== 'CHANGELOG.md' && !/RESULTS|PROFILE/.test(name))
+    .flatMap(({ name, text }) => {
+      const quoted = [...text.matchAll(/`([^`\n]+)`/g)].flatMap(
+        ([, code]) => code!.match(path) ?? [],
+      )
+      const absent = quoted.filter((each) => !/NAME|\.\.\./.test(each) && files(each).length === 0)
+      const named = [...text.matchAll(/npm run (?:-s )?([\w:-]+)/g)].map(([, script]) => script!)
+      return [...absent, ...named.filter((script) => !(script in scripts))].map(
+        (each) => `${name}: ${each}`,
+      )
+    })
   t.same(faults, [])
 })
 

@@ -116,11 +116,83 @@ const notice = ({ id, price, svcOpd }: Answered) => ({
   svc_opd: svcOpd,
 })
 
-async function refused(t: Test, answer: Response, what: string): Promise<void> {
+/** A call of the API that the lost store refuses. */
+async function refusesCall(t: Test, answer: Response, what: string): Promise<void> {
   t.equal(answer.status, 503, what)
   t.match(answer.headers.get('content-type'), /^application\/problem\+json$/, what)
   t.match(answer.headers.get('retry-after'), /^\d+$/, what)
   t.match(await answer.json(), { status: 503, code: 'store_unavailable' }, what)
+}
+
+/** A notice that the lost store refuses. */
+function refusesNotice(t: Test, answer: Awaited<ReturnType<Node['notify']>>): void {
+  t.equal(answer.http, 503)
+  t.match(answer.headers.get('retry-after'), /^\d+$/)
+  t.match(answer.headers.get('content-type'), /^application\/problem\+json$/)
+  t.match(answer.body, { code: 'store_unavailable', status: 503 })
+}
+
+const ready = async (node: Node, path: string) => (await fetch(`${node.admin}${path}`)).status
+const storeUp = async (node: Node) => (await node.metrics()).get('bidweir_store_up')
+
+function logIn(node: Node): Promise<Response> {
+  const form = { client_id: 'public-client', grant_type: 'password', username: 'admin' }
+  return fetch(`${node.admin}/auth/realms/main/protocol/openid-connect/token`, {
+    method: 'POST',
+    body: new URLSearchParams({ ...form, password: node.bidweir.password! }),
+  })
+}
+
+const switchSeat = {
+  ...seat('before'),
+  method: 'PUT',
+  body: JSON.stringify({ dsp_seats: [{ name: 'before', is_active: false }] }),
+}
+const setHold = { ...switchSeat, body: '{"hold":true}' }
+
+interface Notified {
+  each: Answered
+  answer: Awaited<ReturnType<Node['notify']>>
+}
+
+/** Sends notices, and loses the store as soon as the first of them is stored. */
+async function loseMeanwhile(
+  node: Node,
+  loss: Loss,
+  notices: readonly Answered[],
+): Promise<Notified[]> {
+  let stored = 0
+  const sent = notices.map(async (each) => {
+    const answer = await node.notify(notice(each))
+    stored++
+    return { each, answer }
+  })
+  await until(() => stored > 0)
+  await loss.lose()
+  return Promise.all(sent)
+}
+
+async function testCalls(t: Test, node: Node, { reads, hangs }: Loss): Promise<void> {
+  const reading = ['ssp/', 'ssp/acme/', 'audit/', ...(hangs ? [] : ['reports/wins?ssp=acme'])]
+  const [created, switched, held, ...read] = await Promise.all([
+    node.api('/api/svc/ssp/acme/', seat('lost')),
+    node.api('/api/svc/ssp/acme/', switchSeat),
+    node.api('/api/svc/opd/acme/', setHold),
+    ...reading.map((path) => node.api(`/api/svc/${path}`)),
+  ])
+  await refusesCall(t, created, 'create')
+  await refusesCall(t, switched, 'switch')
+  await refusesCall(t, held, 'hold')
+  for (const [at, answer] of read.entries())
+    if (reads) t.equal(answer.status, 200, reading[at]!)
+    else await refusesCall(t, answer, reading[at]!)
+}
+
+async function namesTheStore(node: Node): Promise<boolean> {
+  const { nodes } = (await (await node.api('/api/svc/live/')).json()) as LiveSnapshot
+  return nodes.some(({ problems }) =>
+    problems.some(({ text }) => text.includes('the database does not respond')),
+  )
 }
 
 // Each waits for time limits of its own.
@@ -129,111 +201,80 @@ for (const [name, { skip, open }] of Object.entries(losses))
   t.test(name, { skip }, async (t) => {
     const loss = await open()
     const node = await whole(t, loss)
-    const ready = async (path: string) => (await fetch(`${node.admin}${path}`)).status
     t.equal((await node.api('/api/svc/ssp/acme/', seat('before'))).status, 201)
     const won = await node.bids(Array.from({ length: underWay + 2 }, (_, n) => ({ id: `b${n}` })))
-    const [first, ...others] = won as [Answered, ...Answered[]]
+    const [first, late, ...others] = won as [Answered, Answered, ...Answered[]]
     t.match((await node.notify(notice(first))).body, { status: 'attributed' })
-    t.equal(await ready('/readyz/admin'), 200)
-    const storeUp = async () => (await node.metrics()).get('bidweir_store_up')
-    t.equal(await storeUp(), 1)
+    t.equal(await ready(node, '/readyz/admin'), 200)
+    t.equal(await storeUp(node), 1)
+    const notified = await loseMeanwhile(node, loss, others)
 
-    // notices are under way when it happens: each is stored or refused, none is both
-    let stored = 0
-    const under = others.slice(0, underWay).map(async (each) => {
-      const answer = await node.notify(notice(each))
-      stored++
-      return { each, answer }
+    await t.test('each notice under way is stored, or refused with 503', async (t) => {
+      const statuses = new Set(notified.map(({ answer }) => answer.http))
+      t.same(
+        [...statuses].filter((status) => status !== 200 && status !== 503),
+        [],
+      )
     })
-    await until(() => stored > 0)
-    await loss.lose()
-    const answered = await Promise.all(under)
-    t.same(
-      [...new Set(answered.map(({ answer }) => answer.http))].filter((c) => c !== 200 && c !== 503),
-      [],
+
+    await t.test('notices that arrive meanwhile are refused with 503', async (t) => {
+      const authorization = `Bearer ${await node.login()}`
+      refusesNotice(t, await node.notify(notice(late)))
+      refusesNotice(t, await node.notify({ bid_id: 'ghost', price: '1' }, { authorization }))
+    })
+
+    await t.test('calls of the API that need the store are refused with 503', (t) =>
+      testCalls(t, node, loss),
     )
 
-    const late = others[underWay]!
-    const put = { ...seat('before'), method: 'PUT' }
-    put.body = JSON.stringify({ dsp_seats: [{ name: 'before', is_active: false }] })
-    const hold = { ...put, body: '{"hold":true}' }
-    const reading = [
-      'ssp/',
-      'ssp/acme/',
-      'audit/',
-      ...(loss.hangs ? [] : ['reports/wins?ssp=acme']),
-    ]
-    const [win, ghost, created, switched, held, ...read] = await Promise.all([
-      node.notify(notice(late)),
-      node.notify(
-        { bid_id: 'ghost', price: '1' },
-        { authorization: `Bearer ${await node.login()}` },
-      ),
-      node.api('/api/svc/ssp/acme/', seat('lost')),
-      node.api('/api/svc/ssp/acme/', put),
-      node.api('/api/svc/opd/acme/', hold),
-      ...reading.map((path) => node.api(`/api/svc/${path}`)),
-    ])
-    for (const lost of [win, ghost]) {
-      t.equal(lost.http, 503)
-      t.match(lost.headers.get('retry-after'), /^\d+$/)
-      t.match(lost.headers.get('content-type'), /^application\/problem\+json$/)
-      t.match(lost.body, { code: 'store_unavailable', status: 503 })
-    }
-    await refused(t, created, 'create')
-    await refused(t, switched, 'switch')
-    await refused(t, held, 'hold')
-    for (const [at, answer] of read.entries())
-      if (loss.reads) t.equal(answer.status, 200, reading[at]!)
-      else await refused(t, answer, reading[at]!)
-    if (loss.reads) {
-      const namesTheStore = async () => {
-        const { nodes } = (await (await node.api('/api/svc/live/')).json()) as LiveSnapshot
-        return nodes.some(({ problems }) =>
-          problems.some(({ text }) => text.includes('the database does not respond')),
-        )
-      }
-      await until(namesTheStore, { what: 'the console names the store' })
-    }
-    const form = { client_id: 'public-client', grant_type: 'password', username: 'admin' }
-    const password = node.bidweir.password!
-    const logIn = () =>
-      fetch(`${node.admin}/auth/realms/main/protocol/openid-connect/token`, {
-        method: 'POST',
-        body: new URLSearchParams({ ...form, password }),
-      })
-    const token = await logIn()
-    t.equal(token.status, 503)
-    t.match(token.headers.get('retry-after'), /^\d+$/)
-    t.match(await token.json(), { error: 'temporarily_unavailable' })
-    t.equal(await ready('/readyz'), 200)
-    t.equal(await ready('/readyz/admin'), 503)
-    t.equal(await ready('/healthz'), 200)
-    await until(async () => (await storeUp()) === 0)
-    const bid = await node.bid({ id: 'meanwhile' })
-    t.equal(Number(bid.out), bid.price, 'bid traffic goes on, with prices')
-    t.match(bid.svcOpd, /^[\w-]+$/, 'and contexts')
+    await t.test('the console names the store', { skip: !loss.reads }, async (t) => {
+      await t.resolves(until(() => namesTheStore(node), { what: 'the console names the store' }))
+    })
+
+    await t.test('a log-in is refused with temporarily_unavailable', async (t) => {
+      const token = await logIn(node)
+      t.equal(token.status, 503)
+      t.match(token.headers.get('retry-after'), /^\d+$/)
+      t.match(await token.json(), { error: 'temporarily_unavailable' })
+    })
+
+    let meanwhile!: Answered
+    await t.test('bid traffic goes on, with prices and contexts', async (t) => {
+      t.equal(await ready(node, '/readyz'), 200)
+      t.equal(await ready(node, '/readyz/admin'), 503)
+      t.equal(await ready(node, '/healthz'), 200)
+      await until(async () => (await storeUp(node)) === 0)
+      meanwhile = await node.bid({ id: 'meanwhile' })
+      t.equal(Number(meanwhile.out), meanwhile.price)
+      t.match(meanwhile.svcOpd, /^[\w-]+$/)
+    })
 
     await loss.restore()
-    await until(async () => (await ready('/readyz/admin')) === 200)
-    await until(async () => (await storeUp()) === 1)
-    for (const { each, answer } of answered) {
-      const again = await node.notify(notice(each))
-      const good = answer.http === 200 ? ['duplicate'] : ['attributed', 'duplicate']
-      if (!good.includes(String(again.body['status'])))
-        t.fail(`${answer.http}, then ${JSON.stringify(again.body)}`)
-    }
-    // a database that hung may have committed what was answered 503
-    const again = loss.hangs ? /^(attributed|duplicate)$/ : 'attributed'
-    t.match((await node.notify(notice(late))).body, { status: again }, 'it comes again')
-    t.match((await node.notify(notice(bid))).body, { status: 'attributed' })
-    t.equal((await logIn()).status, 200)
-    const [sum] = await node.report('wins?ssp=acme')
-    t.match(sum, { wins: underWay + 3 })
-    const { dsp_seats } = (await (await node.api('/api/svc/ssp/acme/')).json()) as {
-      dsp_seats: { name: string; is_active: boolean }[]
-    }
-    t.match(dsp_seats, [{ name: 'before', is_active: true }], 'what was refused changed nothing')
-    t.equal(dsp_seats.length, 1)
-    t.equal((await node.api('/api/svc/ssp/acme/', put)).status, 200, 'and works now')
+    await until(async () => (await ready(node, '/readyz/admin')) === 200)
+    await until(async () => (await storeUp(node)) === 1)
+
+    await t.test('each notice that is sent again is one win', async (t) => {
+      for (const { each, answer } of notified) {
+        const again = await node.notify(notice(each))
+        const good = answer.http === 200 ? ['duplicate'] : ['attributed', 'duplicate']
+        if (!good.includes(String(again.body['status'])))
+          t.fail(`${answer.http}, then ${JSON.stringify(again.body)}`)
+      }
+      // a database that hung may have committed what was answered 503
+      const status = loss.hangs ? /^(attributed|duplicate)$/ : 'attributed'
+      t.match((await node.notify(notice(late))).body, { status })
+      t.match((await node.notify(notice(meanwhile))).body, { status: 'attributed' })
+      const [sum] = await node.report('wins?ssp=acme')
+      t.match(sum, { wins: underWay + 3 })
+    })
+
+    await t.test('what was refused has changed nothing, and is accepted now', async (t) => {
+      t.equal((await logIn(node)).status, 200)
+      const { dsp_seats } = (await (await node.api('/api/svc/ssp/acme/')).json()) as {
+        dsp_seats: { name: string; is_active: boolean }[]
+      }
+      t.match(dsp_seats, [{ name: 'before', is_active: true }])
+      t.equal(dsp_seats.length, 1)
+      t.equal((await node.api('/api/svc/ssp/acme/', switchSeat)).status, 200)
+    })
   })

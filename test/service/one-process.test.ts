@@ -1,5 +1,5 @@
 /** One process for each state folder and each SQLite file: a second start says which process has it (CONTRACT 1). */
-import { mkdirSync, readFileSync, symlinkSync } from 'node:fs'
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -79,6 +79,14 @@ t.test('a process that runs', async (t) => {
       () => lockState(state, 'postgres://127.0.0.1:1/x'),
       new InUseError(`the state folder ${state} is in use by ${holder}`),
     )
+  })
+
+  t.test('a state folder that cannot be made is named', async (t) => {
+    const file = join(newFolder(), 'taken')
+    writeFileSync(file, '')
+    t.throws(() => lockState(file, 'postgres://127.0.0.1:1/x'), {
+      message: `the state folder ${file} cannot be made: a file has this name`,
+    })
   })
 
   t.test('the lock ends with its process, and holds up no other command', async (t) => {

@@ -83,7 +83,7 @@ function textsBelow(folder: string): [string, string][] {
     })
 }
 
-t.test('what a node leaves behind knows nobody', async (t) => {
+t.test('logs, files, database and Redis contain no personal data', async (t) => {
   const supplier = await httpSupplier((_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json' })
     response.end(
@@ -124,7 +124,7 @@ t.test('what a node leaves behind knows nobody', async (t) => {
     return { status: answer.status, text: await answer.text() }
   }
 
-  // Bids that are priced, that cannot be read, that reach nobody; and requests that are none.
+  // Bids that are priced, that cannot be read, that reach no supplier; and invalid requests.
   const whole = JSON.stringify(request('r1'))
   const priced = await post(`${bids}/bid/acme?${secrets.query}`, whole)
   t.equal(priced.status, 200)

@@ -26,7 +26,7 @@ function world() {
   }
 }
 
-t.test('each supplier is one piece; what reads as before is left alone', async (t) => {
+t.test('each supplier is changed as a whole; an unchanged supplier is not touched', async (t) => {
   const { calls, parts, slices } = world()
   const [a, b, c] = suppliersOf(['a', 'b', 'c']) as [never, never, never]
   const [otherB, d] = suppliersOf(['b', 'd']) as [never, never]

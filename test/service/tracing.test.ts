@@ -135,7 +135,7 @@ t.test(
   },
 )
 
-t.test('callers that trace everything are followed up to a limit, which is counted', async (t) => {
+t.test('traces of callers are continued up to a limit; further ones are counted', async (t) => {
   const { node } = await tracedNode(t, 0)
   const limited = async () => (await node.metrics()).get('bidweir_spans_total{result="limited"}')!
   await until(async () => {
@@ -213,7 +213,7 @@ t.test(
     const counts = newCounts()
     const config = { endpoint: away.url, ratio: 1, headers: {} }
     const exporter = new SpanExporter(config, {}, counts, log)
-    for (let n = 0; n < 5000; n++) exporter.add(span)
+    for (let n = 0; n < 5000; n++) exporter.addSpan(span)
     t.equal(counts.dropped, 904)
     await until(() => counts.exported === 4096)
     t.equal(away.spans.length, 4096, 'each once')
@@ -223,9 +223,9 @@ t.test(
     )
     t.same(warnings, ['spans could not be exported'])
     away.statuses.push(400)
-    exporter.add(span)
+    exporter.addSpan(span)
     await until(() => counts.refused === 1)
-    exporter.add(span)
+    exporter.addSpan(span)
     await exporter.close()
     t.equal(counts.exported, 4097, 'the last ones are sent at the end')
   },

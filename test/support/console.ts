@@ -78,7 +78,7 @@ async function consoleWorld(t: Test): Promise<ConsoleWorld> {
       })
     const response = await send()
     if (response.status !== 401) return response
-    // the tests of a busy machine take longer than a token lives
+    // the tests of a busy machine take longer than a token is valid
     access = await token(bidweir)
     return send()
   }

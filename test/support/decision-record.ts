@@ -16,7 +16,7 @@ export const decided = (over: Partial<DecisionRecord> = {}): DecisionRecord => (
   modelVersion: 0,
   publisher: 'p',
   domain: 'd',
-  teaches: true,
+  trains: true,
   features: new Uint8Array(),
   ...over,
 })

@@ -41,7 +41,7 @@ export const keycloakCommand = (own: string, port: number) => ({
     ...['--http-host=127.0.0.1', `--http-port=${port}`],
   ],
   env: {
-    // It lives for seconds: the second compiler, a parallel collector and checks of its bytecode cost more than they bring.
+    // It runs for seconds: the second compiler, a parallel collector and checks of its bytecode cost more than they bring.
     JAVA_OPTS: [
       ...['-Xms256m', '-Xmx512m', '-XX:+UseSerialGC', '-XX:TieredStopAtLevel=1'],
       ...['-XX:+UnlockDiagnosticVMOptions', '-XX:-BytecodeVerificationRemote'],

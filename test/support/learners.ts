@@ -31,7 +31,7 @@ export const apart = (one: Learner, other: Learner) => {
   return Math.max(...chances(one).map((chance, n) => Math.abs(chance - of[n]!)))
 }
 
-/** The same bids at the same prices, whoever sends them; wins are told to any node, 2 s later; deltas every 5 s. */
+/** The same bids at the same prices, whoever sends them; any node gets the notice of a win, 2 s later; deltas every 5 s. */
 export function taught(
   nodes: number,
   bids: number,
@@ -56,7 +56,7 @@ export function taught(
     if (nodes === 1 || (n * every) % 5000 >= every) continue
     exchange(learners)
   }
-  // What is on its way comes, what waits is settled, and all is told.
+  // Notices in flight arrive, pending exposures are settled, and all deltas are exchanged.
   for (let round = 1; round <= 3; round++) {
     for (const [, features, price] of due.splice(0))
       any().win(features, price, start + bids * every)

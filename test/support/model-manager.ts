@@ -32,7 +32,7 @@ export function modelManagerIn(dir: string, more: Partial<ModelManagerOptions> =
 }
 
 /** Bids that are all won, or all lost. */
-export function teach(
+export function train(
   modelManager: ModelManager,
   bids: number,
   won: boolean,

@@ -7,7 +7,7 @@ import type { Decision } from '../../opd/learner.ts'
 import type { PricingLearner } from '../../opd/ports.ts'
 import type { EligibleBid } from '../../opd/shared/reasons.ts'
 
-interface Lesson {
+interface ModelUpdate {
   kind: 'win' | 'unapplied' | 'past' | 'loss' | 'withdraw'
   features: string
   cleared?: number | null
@@ -18,7 +18,7 @@ interface FixedLearner extends PricingLearner {
   factor: number
   arm: Decision['arm']
   exposed: number[]
-  lessons: Lesson[]
+  updates: ModelUpdate[]
   fails: boolean
 }
 
@@ -29,7 +29,7 @@ export function fixedLearner(factor: number, arm: Decision['arm'] = 'treated'): 
     factor,
     arm,
     exposed: [],
-    lessons: [],
+    updates: [],
     fails: false,
     decide: ({ inBa }) => {
       if (learner.fails) throw new Error('a model that fails')
@@ -43,19 +43,19 @@ export function fixedLearner(factor: number, arm: Decision['arm'] = 'treated'): 
     },
     win: (features, cleared, _now, minToWin) => {
       const least = minToWin === undefined ? {} : { minToWin }
-      learner.lessons.push({ kind: 'win', features: text(features), cleared, ...least })
+      learner.updates.push({ kind: 'win', features: text(features), cleared, ...least })
     },
     winUnapplied: (features, cleared) => {
-      learner.lessons.push({ kind: 'unapplied', features: text(features), cleared })
+      learner.updates.push({ kind: 'unapplied', features: text(features), cleared })
     },
     settlePast: (features, { cleared }) => {
-      learner.lessons.push({ kind: 'past', features: text(features), cleared })
+      learner.updates.push({ kind: 'past', features: text(features), cleared })
     },
     lose: (features, minToWin) => {
-      learner.lessons.push({ kind: 'loss', features: text(features), minToWin })
+      learner.updates.push({ kind: 'loss', features: text(features), minToWin })
     },
     withdraw: (features) => {
-      learner.lessons.push({ kind: 'withdraw', features: text(features) })
+      learner.updates.push({ kind: 'withdraw', features: text(features) })
     },
   }
   return learner

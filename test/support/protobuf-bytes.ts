@@ -38,7 +38,7 @@ export function bytes(number: number, value: string | Buffer | Buffer[], width =
   return Buffer.concat([tagOf(number, 2), varint(content.length, width), content])
 }
 
-/** The fields of a message. Throws if the bytes are none. */
+/** The fields of a message. Throws if the bytes are no message. */
 export function fieldsOf(message: Buffer): SentField[] {
   const fields: SentField[] = []
   let at = 0

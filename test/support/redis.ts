@@ -21,7 +21,7 @@ export interface Redis {
   url: string
   start(): Promise<void>
   stop(): Promise<void>
-  /** It lives and says nothing, as behind a network that swallows. */
+  /** It runs and sends nothing, as behind a network that drops packets. */
   hang(): void
   resume(): void
   /** The shared bid log has come to this bid: nodes write it some milliseconds after they answer. */

@@ -108,6 +108,7 @@ class Grants {
   }
 }
 
+/** The plugin of the embedded realm: log-in, refresh, log-out, discovery. */
 export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
   const { realm, url, issuer, keys, refresh, address } = deps
   const grants = new Grants(deps)

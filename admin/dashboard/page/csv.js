@@ -55,7 +55,7 @@ export function parseCsv(file) {
   return { names, rows }
 }
 
-/** `1,234.5`, `1.234,5`, `USD 12` and `12 %` are numbers; null: it is none. @param {string} text */
+/** `1,234.5`, `1.234,5`, `USD 12` and `12 %` are numbers; null: the text is no number. @param {string} text */
 export function numberOf(text) {
   const digits = text.replace(/^'/, '').replaceAll(/[^\d.,+-]/g, '')
   if (!/\d/.test(digits)) return null

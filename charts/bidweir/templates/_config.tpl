@@ -9,7 +9,7 @@
 {{- end }}
 {{- end }}
 
-{{/* "true" while no supplier is configured: the demo supplier stands in. */}}
+{{/* "true" while no supplier is configured: the demo supplier is used. */}}
 {{- define "bidweir.demo" -}}
 {{- $found := not (and (empty .Values.config.suppliers) (empty .Values.config.suppliersFrom) (empty .Values.suppliersFrom)) }}
 {{- range .Values.suppliers }}{{ $found = or $found (not (kindIs "invalid" .)) }}{{ end }}

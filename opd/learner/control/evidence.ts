@@ -77,6 +77,8 @@ export class Evidence {
   readonly fresh = new Float64Array(evidenceWidth)
   /** Bids ever, settled or not. */
   age = 0
+  /** Milliseconds since the epoch. Bids that were sent before are no evidence. */
+  from = 0
   private readonly scale: number
 
   /** `scale`: multiple of the horizon of one supplier. */
@@ -149,9 +151,10 @@ export class Evidence {
     this.fade()
   }
 
-  restore(sums: readonly number[], age: number): void {
+  restore(sums: readonly number[], age: number, from = 0): void {
     this.sums.set(sums)
     this.age = age
+    this.from = from
   }
 
   total(of: Union, name: Column): number {
@@ -160,6 +163,12 @@ export class Evidence {
 
   reset(): void {
     this.sums.fill(0)
+  }
+
+  /** Begins with bids that are sent from now on. */
+  begin(now: number): void {
+    this.reset()
+    this.from = now
   }
 }
 

@@ -33,28 +33,35 @@ const mostly = 0.5
  */
 const exploration = { first: 20, last: 0.25, falls: 25_000, young: 1200, most: 0.1 }
 
-/** Bids at lower prices of all suppliers: those that were sent, and those of which it is known whether they won. */
+/** Bids at lower prices of all suppliers: those that were sent, those of which it is known whether they won, and those that won. */
 export class TriedBids {
   private sent = 0
   private settled = 0
+  private won = 0
 
   addSent(): void {
     const kept = 1 - 1 / triedHorizon
     this.sent = this.sent * kept + 1
     this.settled *= kept
+    this.won *= kept
   }
 
   addSettled(bids: number): void {
     this.settled += bids
   }
 
+  addWon(bids: number): void {
+    this.won += bids
+  }
+
   /**
-   * The share of the permitted loss that may be used with so many wins at lower prices. It is smaller while most of what was sent
-   * at lower prices is not settled: where notices are late, prices fall no faster than their results arrive.
+   * The share of the permitted loss that may be used with the wins at lower prices so far. It is smaller while most of what was
+   * sent at lower prices is not settled: where notices are late, prices fall no faster than their results arrive.
    */
-  trust(wins: number): number {
-    const pending = Math.max(0, this.sent - this.settled)
-    return wins > 0 ? 1 / (1 + halfTrust / wins + pending / Math.max(1, this.settled)) : 0
+  get trust(): number {
+    const { sent, settled, won } = this
+    const pending = Math.max(0, sent - settled)
+    return won > 0 ? 1 / (1 + halfTrust / won + pending / Math.max(1, settled)) : 0
   }
 
   /** Bids that were pending are lost, so nothing will be known of them. */
@@ -62,13 +69,12 @@ export class TriedBids {
     this.settled = this.sent
   }
 
-  saved(): [number, number] {
-    return [this.sent, this.settled]
+  saved(): [number, number, number] {
+    return [this.sent, this.settled, this.won]
   }
 
-  restore([sent, settled]: readonly [number, number]): void {
-    this.sent = sent
-    this.settled = settled
+  restore([sent, settled, won]: readonly [number, number, number]): void {
+    Object.assign(this, { sent, settled, won })
   }
 }
 
@@ -164,7 +170,7 @@ export class SupplierState {
       measureLoss(pool, kind, pooled)
       measureLoss(evidence, kind, known[kind], pooled)
     }
-    known.trust = this.tried.trust(pool.total('tried', 'wins'))
+    known.trust = this.tried.trust
     this.knowsLeast =
       evidence.total('optimised', 'knownWinsIn') > mostly * evidence.total('optimised', 'wins')
     if (!guards.checkKept(evidence, this.floor - killBelow)) return
@@ -172,6 +178,11 @@ export class SupplierState {
     evidence.reset()
     multipliers.spend *= 1.5
     multipliers.wins *= 1.5
+  }
+
+  /** Before its first fit the model may expect a half or twice the wins that there are, and of some bids more than of others. */
+  private isEvidence({ at }: Outcome): boolean {
+    return at >= this.pool.from
   }
 
   exposed(outcome: Outcome, noticeTimeout: number): void {
@@ -193,9 +204,10 @@ export class SupplierState {
   resolved(outcome: Outcome, weight: number): void {
     const group = groupOf(outcome)
     if (group === null) return
+    if (isTried(group)) this.tried.addSettled(weight)
+    if (!this.isEvidence(outcome)) return
     for (let n = 0; n < weight; n++)
       for (const evidence of this.both) evidence.exposed(group, outcome)
-    if (isTried(group)) this.tried.addSettled(weight)
   }
 
   /** `isResolved` false: a crash lost the exposure, so it is no evidence, and neither is its win. */
@@ -206,6 +218,8 @@ export class SupplierState {
     this.guards.won(outcome.at, sent, cleared, now, isTried(group))
     this.lossNotices.won()
     if (group === null || !isResolved) return
+    if (isTried(group)) this.tried.addWon(1)
+    if (!this.isEvidence(outcome)) return
     for (const evidence of this.both) evidence.won(group, inBa, Math.min(cleared, sent), weight)
   }
 
@@ -221,8 +235,10 @@ export class SupplierState {
     const group = groupOf(outcome)
     if (group === null) return
     const { inBa, sent, weight } = outcome
+    if (cleared !== null && isTried(group)) this.tried.addWon(1)
     for (const evidence of this.both) {
       evidence.age++
+      if (!this.isEvidence(outcome)) continue
       evidence.exposed(group, outcome)
       if (cleared !== null) evidence.won(group, inBa, Math.min(cleared, sent), weight)
     }
@@ -235,14 +251,14 @@ export class SupplierState {
     if (lost) this.lossNotices.lost()
     const group = groupOf(outcome)
     const { each } = this.lossNotices
-    if (group === null || each === 0) return
+    if (group === null || each === 0 || !this.isEvidence(outcome)) return
     for (const evidence of this.both) evidence.addLeast(group, inBa, sent, least, lost ? each : 1)
   }
 
   /** Removes an exposure that must not train the model. */
   withdrawn(outcome: Outcome): void {
     const group = groupOf(outcome)
-    if (group === null) return
+    if (group === null || !this.isEvidence(outcome)) return
     for (const evidence of this.both) evidence.exposed(group, outcome, -1)
   }
 
@@ -257,6 +273,7 @@ export class SupplierState {
     this.guards.exposedElsewhere(due, bids, at, now, noticeTimeout)
     const [wins, tried] = [totalOf(sums, 'all', 'wins'), totalOf(sums, 'tried', 'wins')]
     this.guards.received(wins, tried, at, now)
+    this.tried.addWon(tried)
   }
 
   saved() {

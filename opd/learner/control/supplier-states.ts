@@ -13,8 +13,8 @@ const suppliersAtOnce = 50
 export interface Saved {
   suppliers: [number, Parameters<SupplierState['restore']>[0]][]
   fall: ReturnType<WinRateCusum['saved']>
-  pool: { sums: number[]; age: number }
-  tried: [number, number]
+  pool: { sums: number[]; age: number; from: number }
+  tried: ReturnType<TriedBids['saved']>
   clock: [now: number, noticeTimeout: number]
 }
 
@@ -74,6 +74,14 @@ export class SupplierStates {
       for (const state of this.states) if (state.guarded) state.guards.dropped()
   }
 
+  /** The model was fitted. Nothing was measured before the first fit. */
+  fitted(now: number): void {
+    const { pool, states } = this
+    if (pool.from > 0) return
+    pool.begin(now)
+    for (const { evidence } of states) evidence.reset()
+  }
+
   /** The sums since the last delta, of the suppliers that have any. */
   delta(): Uint8Array {
     const news = [...this.suppliers].filter(([, { evidence }]) =>
@@ -96,10 +104,10 @@ export class SupplierStates {
 
   /** The rest of what is saved. */
   rest(): Omit<Saved, 'suppliers'> {
-    const { sums, age } = this.pool
+    const { sums, age, from } = this.pool
     return {
       fall: this.fall.saved(),
-      pool: { sums: [...sums], age },
+      pool: { sums: [...sums], age, from },
       tried: this.tried.saved(),
       clock: [this.now, this.noticeTimeout],
     }
@@ -109,7 +117,7 @@ export class SupplierStates {
   *restoring({ suppliers, fall, pool, tried, clock }: Saved): Generator<undefined, void> {
     this.tried.restore(tried)
     ;[this.now, this.noticeTimeout] = clock
-    this.pool.restore(pool.sums, pool.age)
+    this.pool.restore(pool.sums, pool.age, pool.from)
     for (const [n, [id, saved]] of suppliers.entries()) {
       this.of(id).restore(saved)
       if (n % suppliersAtOnce === 0) yield

@@ -182,7 +182,7 @@ t.test('keys rotate, unknown ones cost one fetch, an outage none', async (t) => 
   t.match(await verify(await sign({ jti: 'fresh' })), { account: 'acme' }, 'the last keys are kept')
 })
 
-t.test('a start without the issuer', async (t) => {
+t.test('the service starts without its issuer', async (t) => {
   const { open, sign, state, clock } = await issuer(t)
   state.up = false
   const { verify } = await open()
@@ -201,7 +201,7 @@ t.test('a token seen before ends at its expiry all the same', async (t) => {
   await t.rejects(verify(token), { code: 'expired' })
 })
 
-t.test('keys that do not come hold up nobody whose key is known', async (t) => {
+t.test('a key set that does not arrive does not delay tokens whose key is known', async (t) => {
   const { open, sign, state, clock } = await issuer(t)
   const { verify } = await open()
   state.slow = []

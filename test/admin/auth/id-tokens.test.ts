@@ -41,7 +41,7 @@ t.test('openid brings an ID token that a client of the discovery document verifi
   t.same([auth_time, iat], [at, at + 60], 'a refresh is no log-in')
 })
 
-t.test('what is granted of a scope', async (t) => {
+t.test('the granted scope is the known part of the requested one', async (t) => {
   const { store, login, ask } = await embeddedRealm(t)
   await addUser(store, ann)
   const all = 'openid email profile'

@@ -1,6 +1,6 @@
 /**
  * A call that is refused before its body has come, by a caller who leaves before the answer: nothing of it is done.
- * fastify goes on behind a hook whose reply is over, and a reply is over, too, where nobody is left to hear it.
+ * fastify goes on behind a hook whose reply is over, and a reply is over, too, after its caller has left.
  */
 import { once } from 'node:events'
 import { connect } from 'node:net'
@@ -42,7 +42,7 @@ const statuses = async () => {
   }
 }
 
-t.test('win notices without a token', async (t) => {
+t.test('a notice without a token whose caller has left writes nothing', async (t) => {
   const { id, svcOpd } = await node.bid({ id: 'won' })
   const notices = [
     `GET /opd/imp?bid_id=${id}&price=1&svc_opd=${svcOpd}`,
@@ -58,7 +58,7 @@ t.test('win notices without a token', async (t) => {
   t.match(first.body, { status: 'attributed' }, 'it had not been counted')
 })
 
-t.test('calls of the API', async (t) => {
+t.test('a call without a token whose caller has left changes nothing', async (t) => {
   for (const path of ['ssp/', 'ssp/acme/', 'opd/', 'audit/', 'live/', 'reports/wins'])
     await leave(`GET /api/svc/${path}`)
   for (const path of ['/nowhere', '/opd/imp', '/opd/acme_yesbid', '/api/svc/ssp/acme/'])

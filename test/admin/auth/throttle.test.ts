@@ -51,39 +51,45 @@ function throttle() {
   return { clock, begin, succeeded, undone }
 }
 
-t.test('one name from many addresses is slowed, its user where he is known is not', (t) => {
-  const { begin, succeeded, clock } = throttle()
-  t.equal(begin('ann', '198.51.100.1'), 0)
-  succeeded('ann', '198.51.100.1')
-  let tried = 0
-  for (let n = 0; n < 500; n++) {
-    if (begin('ann', `203.0.113.${n % 250}`) === 0) tried++
-    clock.now += 1000
-  }
-  t.ok(tried < 20, `${tried} guesses in 500 s`)
-  t.equal(begin('ann', '198.51.100.1'), 0, 'the user comes in')
-  succeeded('ann', '198.51.100.1')
-  t.ok(begin('ann', '203.0.113.1') > 0, 'which helps the guesser nothing')
-  t.end()
-})
+t.test(
+  'guesses of one name from many addresses are delayed, and its user at a known address is not',
+  (t) => {
+    const { begin, succeeded, clock } = throttle()
+    t.equal(begin('ann', '198.51.100.1'), 0)
+    succeeded('ann', '198.51.100.1')
+    let tried = 0
+    for (let n = 0; n < 500; n++) {
+      if (begin('ann', `203.0.113.${n % 250}`) === 0) tried++
+      clock.now += 1000
+    }
+    t.ok(tried < 20, `${tried} guesses in 500 s`)
+    t.equal(begin('ann', '198.51.100.1'), 0, 'the user comes in')
+    succeeded('ann', '198.51.100.1')
+    t.ok(begin('ann', '203.0.113.1') > 0, 'which helps the guesser nothing')
+    t.end()
+  },
+)
 
-t.test('many names from one address are slowed, who has logged in there is not', (t) => {
-  const { begin, succeeded, clock } = throttle()
-  begin('ann', '198.51.100.1')
-  succeeded('ann', '198.51.100.1')
-  let tried = 0
-  for (let n = 0; n < 500; n++) {
-    if (begin(`guess-${n}`, '198.51.100.1') === 0) tried++
-    clock.now += 100
-  }
-  t.ok(tried < 60, `${tried} names in 50 s`)
-  t.equal(begin('ann', '198.51.100.1'), 0)
-  t.ok(begin('eve', '198.51.100.1') > 0)
-  t.equal(begin('eve', '198.51.100.2'), 0, 'another address')
-  clock.now += 16 * 60_000
-  t.equal(begin('bob', '198.51.100.1'), 0, 'and not for ever')
-  t.end()
-})
+t.test(
+  'guesses of many names from one address are delayed, and users who have logged in there are not',
+  (t) => {
+    const { begin, succeeded, clock } = throttle()
+    begin('ann', '198.51.100.1')
+    succeeded('ann', '198.51.100.1')
+    let tried = 0
+    for (let n = 0; n < 500; n++) {
+      if (begin(`guess-${n}`, '198.51.100.1') === 0) tried++
+      clock.now += 100
+    }
+    t.ok(tried < 60, `${tried} names in 50 s`)
+    t.equal(begin('ann', '198.51.100.1'), 0)
+    t.ok(begin('eve', '198.51.100.1') > 0)
+    t.equal(begin('eve', '198.51.100.2'), 0, 'another address')
+    clock.now += 16 * 60_000
+    t.equal(begin('bob', '198.51.100.1'), 0, 'and not for ever')
+    t.end()
+  },
+)
 
 t.test('a known user at a known address is guessed no faster', (t) => {
   const { begin, succeeded, clock } = throttle()
@@ -112,7 +118,7 @@ t.test('a flood from one address wipes out no other address’s guesses at a use
   t.end()
 })
 
-t.test('a try that was never decided counts for nothing', (t) => {
+t.test('an attempt whose password was not checked does not count', (t) => {
   const { begin, undone } = throttle()
   for (let n = 0; n < 100; n++) {
     t.equal(begin('ann', '198.51.100.1'), 0)
@@ -121,7 +127,7 @@ t.test('a try that was never decided counts for nothing', (t) => {
   t.end()
 })
 
-t.test('a clock that is put back locks nobody out until it has come there again', (t) => {
+t.test('a clock that is set back locks no user out', (t) => {
   const { begin, clock } = throttle()
   for (let n = 0; n < 9; n++) begin('ann', '198.51.100.1')
   t.ok(begin('ann', '198.51.100.1') > 0)

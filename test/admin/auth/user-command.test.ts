@@ -70,7 +70,7 @@ onBoth(async (t, database) => {
     t.match(await run(['add', '--role', 'viewer', 'eve'], '8 letter'), { code: 0 })
   })
 
-  await t.test('what is no user is refused, and makes none', async (t) => {
+  await t.test('an invalid user is refused, and no user is created', async (t) => {
     t.match(await run(['add', 'x'], 'seven77\n'), { code: 1, err: /8 to 1024 characters/ })
     t.match(await run(['add', 'x'], 'x'.repeat(1025)), { code: 1, err: /8 to 1024 characters/ })
     for (const name of ['', 'a b', 'a\tb', 'x'.repeat(129)])

@@ -159,21 +159,24 @@ opd: {keys: [{id: 1, secret: ${Buffer.alloc(32, 7).toString('base64url')}}]}`,
     t.equal((await call('eve', 'decisions/')).status, 400)
   })
 
-  t.test('the win curve: of known bids, of suppliers of the account', async (t) => {
-    const unknown = await call('eve', 'curve/?ssp=acme')
-    t.match(unknown, { status: 404, body: { code: 'too_few_bids' } }, 'nothing is made up')
-    t.equal((await call('eve', 'curve/?ssp=twin')).status, 404, 'of another account')
-    t.match(await call('eve', 'curve/?ssp=plain'), { status: 404, body: { code: 'opd_off' } })
-    t.equal((await call('eve', 'curve/?ssp=acme&in=x')).status, 400)
-    t.match(await call('eve', 'curve/?ssp=acme&floor=1'), {
-      status: 400,
-      body: { errors: [{ pointer: 'floor' }] },
-    })
-    const { body } = await call('eve', 'curve/?ssp=acme&publisher=pub-1&in=2')
-    t.match(body, { mode: 'revenue', currency: 'USD', min_factor: 0.6, bids: null })
-    const [low, high] = [body.points[0], body.points.at(-1)]
-    t.match([low.factor, high.factor, high.kept, high.margin], [0.5, 1, 1, 0])
-    t.ok(low.win <= high.win && low.win > 0 && high.win <= 1, 'a lower price wins less')
-    t.equal(low.margin.toFixed(9), (1 * low.win).toFixed(9), '1 CPM less for each of the wins')
-  })
+  t.test(
+    "the win curve is of known bids, and of suppliers of the caller's account alone",
+    async (t) => {
+      const unknown = await call('eve', 'curve/?ssp=acme')
+      t.match(unknown, { status: 404, body: { code: 'too_few_bids' } }, 'nothing is made up')
+      t.equal((await call('eve', 'curve/?ssp=twin')).status, 404, 'of another account')
+      t.match(await call('eve', 'curve/?ssp=plain'), { status: 404, body: { code: 'opd_off' } })
+      t.equal((await call('eve', 'curve/?ssp=acme&in=x')).status, 400)
+      t.match(await call('eve', 'curve/?ssp=acme&floor=1'), {
+        status: 400,
+        body: { errors: [{ pointer: 'floor' }] },
+      })
+      const { body } = await call('eve', 'curve/?ssp=acme&publisher=pub-1&in=2')
+      t.match(body, { mode: 'revenue', currency: 'USD', min_factor: 0.6, bids: null })
+      const [low, high] = [body.points[0], body.points.at(-1)]
+      t.match([low.factor, high.factor, high.kept, high.margin], [0.5, 1, 1, 0])
+      t.ok(low.win <= high.win && low.win > 0 && high.win <= 1, 'a lower price wins less')
+      t.equal(low.margin.toFixed(9), (1 * low.win).toFixed(9), '1 CPM less for each of the wins')
+    },
+  )
 })

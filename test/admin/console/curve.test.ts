@@ -13,7 +13,7 @@ type Publisher = keyof typeof publishers
 const wins = (publisher: Publisher, price: number) =>
   1 / (1 + (price / publishers[publisher]) ** -4)
 
-t.test('the means over recent bids are those of the market', async (t) => {
+t.test('the win curve over recent bids has the win rates of the market', async (t) => {
   const supplier = await echoSupplier()
   const folder = newFolder()
   const node = await startNode({

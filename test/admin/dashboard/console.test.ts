@@ -78,7 +78,7 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
     t.match(
       await first(),
       /^Down <b>.*Fault.*no request was answered.*100%/s,
-      'a dead supplier is on top',
+      'a supplier that does not answer is on top',
     )
     const idle = await row(page, 'Idle').locator('td').allTextContents()
     t.match(idle[0], 'No requests')
@@ -176,7 +176,7 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
   t.test('alerts', (t) => alerts(t, world))
   t.test('by minute', (t) => minutes(t, world))
   t.test('reports', (t) => reports(t, world))
-  t.test('what the console shows is so', (t) => truth(t, world))
+  t.test('the console shows the present values', (t) => truth(t, world))
   t.test('suppliers are configured', (t) => configuring(t, world))
   t.test('a supplier goes live', (t) => goingLive(t, world))
   t.test('in each way that people use it', (t) => waysOfUse(t, world))

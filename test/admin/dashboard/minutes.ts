@@ -44,7 +44,7 @@ export async function minutes(t: Test, { base, api, page, faults }: ConsoleInBro
     await sheet.getByText(/Figures by minute begin at/).waitFor()
   })
 
-  t.test('gaps, the running minutes, yesterday and the interval are told apart', async (t) => {
+  t.test('gaps, the running minutes, yesterday and the interval look different', async (t) => {
     const now = Date.now()
     /** Yesterday is whole; of today four hours are missing. */
     const answer = async (route: Route) => {

@@ -89,7 +89,7 @@ export async function reports(t: Test, { base, api, page, faults }: ConsoleInBro
     await until(async () => !/-10%/.test((await row.textContent()) ?? ''))
   })
 
-  t.test('a file that is none is refused with the place', async () => {
+  t.test('a file that cannot be read is refused with the place of the fault', async () => {
     await drop('empty.csv', 'publisher,wins\n')
     await page.getByText('empty.csv cannot be read: the file has no row below its names').waitFor()
     await drop('open.csv', 'publisher,wins\n"a,1\n')

@@ -76,25 +76,28 @@ export async function screens(t: Test, world: ConsoleInBrowser) {
     await page.getByText(/\d+ failures in a row/).waitFor()
   })
 
-  t.test('what if: other settings beside those of now, and the word unknown', async (t) => {
-    await show(page, base, 'supplier/acme', 'Acme')
-    await page
-      .getByRole('img', { name: /^Chance of winning by factor.*minFactor at factor/ })
-      .waitFor()
-    const sheet = page.getByRole('region', { name: 'What if' })
-    await sheet.getByLabel('Share of auctions').fill('50')
-    await sheet.getByLabel('minFactor').fill('90')
-    await sheet.getByRole('button', { name: 'Replay' }).click()
-    const result = sheet.getByRole('table', { name: 'What if' })
-    await result.waitFor()
-    t.match(
-      await result.locator('tr').filter({ hasText: 'Share of auctions' }).textContent(),
-      /100%50%$/,
-    )
-    t.match(await result.locator('tr').filter({ hasText: 'minFactor' }).textContent(), /90%$/)
-    const margin = result.locator('tr').filter({ hasText: 'Margin of all bids' })
-    t.match(await margin.textContent(), /unknown.*the model expects USD|USD.* to USD/s)
-  })
+  t.test(
+    'what if: other settings are beside the present ones, and unknown figures say unknown',
+    async (t) => {
+      await show(page, base, 'supplier/acme', 'Acme')
+      await page
+        .getByRole('img', { name: /^Chance of winning by factor.*minFactor at factor/ })
+        .waitFor()
+      const sheet = page.getByRole('region', { name: 'What if' })
+      await sheet.getByLabel('Share of auctions').fill('50')
+      await sheet.getByLabel('minFactor').fill('90')
+      await sheet.getByRole('button', { name: 'Replay' }).click()
+      const result = sheet.getByRole('table', { name: 'What if' })
+      await result.waitFor()
+      t.match(
+        await result.locator('tr').filter({ hasText: 'Share of auctions' }).textContent(),
+        /100%50%$/,
+      )
+      t.match(await result.locator('tr').filter({ hasText: 'minFactor' }).textContent(), /90%$/)
+      const margin = result.locator('tr').filter({ hasText: 'Margin of all bids' })
+      t.match(await margin.textContent(), /unknown.*the model expects USD|USD.* to USD/s)
+    },
+  )
 
   t.test('a bid is explained by its notice, its context, or its id', async (t) => {
     const asked = JSON.stringify({

@@ -79,31 +79,34 @@ t.test('failed requests are a share of those that were sent, refused ones of all
   t.equal(share?.text, '10% of the requests sent to the supplier failed')
 })
 
-t.test('OPD that earns nothing, or counts what is not so, is a warning with its fix', async (t) => {
-  const requests = { answer: 500 }
-  const sound = { decided: 400, noMacro: 100, notices: { attributed: 95, duplicate: 5 } }
-  const of = (over: object, more: Partial<HealthContext> = {}, awaited = 400) => {
-    const funnel = { left: 0, cleared: 95, clearedLow: 10, ...sound, ...over }
-    const { level, reasons } = healthOf(figures({ requests, funnel, awaited }), {
-      ...{ ...context, ...more },
-    })
-    t.equal(level, reasons.length === 0 ? 'ok' : 'warn')
-    for (const { fix } of reasons) t.ok(fix !== null && fix.length > 20)
-    return reasons.map(({ text }) => text)
-  }
-  t.same(of({}), [])
-  t.match(of({ decided: 5, noMacro: 495 }), ['only 1.0% of the bids contain the macro'])
-  t.same(of({ decided: 1, noMacro: 5 }), [], 'too few bids to say')
-  t.match(of({}, { noticed: false }), ['no win notice has come for 400 decided bids'])
-  t.same(of({}, { noticed: false }, 199), [], 'too few bids to say')
-  t.same(of({}, { noticed: null }), [], 'one node alone cannot know')
-  const rejected = { notices: { attributed: 80, rejected: 20 } }
-  t.match(of(rejected), ['20% of the win notices are refused'])
-  const unattributed = { notices: { attributed: 80, unattributed: 20 } }
-  t.match(of(unattributed), ['20% of the win notices belong to no known decision'])
-  t.match(of({ clearedLow: 60 }), ['63% of the wins cleared below half of the price sent'])
-  t.same(of({ decided: 0, noMacro: 500 }, { opd: 'off' }), [], 'OPD is off')
-})
+t.test(
+  'OPD that earns nothing, or whose wins are implausible, is a warning with its fix',
+  async (t) => {
+    const requests = { answer: 500 }
+    const sound = { decided: 400, noMacro: 100, notices: { attributed: 95, duplicate: 5 } }
+    const of = (over: object, more: Partial<HealthContext> = {}, awaited = 400) => {
+      const funnel = { left: 0, cleared: 95, clearedLow: 10, ...sound, ...over }
+      const { level, reasons } = healthOf(figures({ requests, funnel, awaited }), {
+        ...{ ...context, ...more },
+      })
+      t.equal(level, reasons.length === 0 ? 'ok' : 'warn')
+      for (const { fix } of reasons) t.ok(fix !== null && fix.length > 20)
+      return reasons.map(({ text }) => text)
+    }
+    t.same(of({}), [])
+    t.match(of({ decided: 5, noMacro: 495 }), ['only 1.0% of the bids contain the macro'])
+    t.same(of({ decided: 1, noMacro: 5 }), [], 'too few bids to say')
+    t.match(of({}, { noticed: false }), ['no win notice has come for 400 decided bids'])
+    t.same(of({}, { noticed: false }, 199), [], 'too few bids to say')
+    t.same(of({}, { noticed: null }), [], 'one node alone cannot know')
+    const rejected = { notices: { attributed: 80, rejected: 20 } }
+    t.match(of(rejected), ['20% of the win notices are refused'])
+    const unattributed = { notices: { attributed: 80, unattributed: 20 } }
+    t.match(of(unattributed), ['20% of the win notices belong to no known decision'])
+    t.match(of({ clearedLow: 60 }), ['63% of the wins cleared below half of the price sent'])
+    t.same(of({ decided: 0, noMacro: 500 }, { opd: 'off' }), [], 'OPD is off')
+  },
+)
 
 t.test('sums of nodes', async (t) => {
   const url = 'http://a.example/'

@@ -31,8 +31,11 @@ t.test('a node without bids beside one with bids is named', async (t) => {
   t.equal(busy, '')
 })
 
-t.test('nodes that all have none, that only train, or of another location are not', async (t) => {
-  t.same(await problemsOf(node('a', 150), node('b', 150)), ['', ''])
-  t.same(await problemsOf(node('a', null), node('b', 10)), ['', ''])
-  t.same(await problemsOf(node('a', 150, 'elsewhere'), node('b', 10)), ['', ''])
-})
+t.test(
+  'nodes are not named if no node has bids, if they only train, or if they are of another location',
+  async (t) => {
+    t.same(await problemsOf(node('a', 150), node('b', 150)), ['', ''])
+    t.same(await problemsOf(node('a', null), node('b', 10)), ['', ''])
+    t.same(await problemsOf(node('a', 150, 'elsewhere'), node('b', 10)), ['', ''])
+  },
+)

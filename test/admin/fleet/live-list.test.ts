@@ -31,7 +31,7 @@ t.test('the list of suppliers', async (t) => {
   }
   const ids = ({ integrations }: LiveListAnswer) => integrations.map(({ ssp }) => ssp)
 
-  t.test('all at first, then what has changed', async (t) => {
+  t.test('the first answer has all suppliers, the next ones what has changed', async (t) => {
     const first = await read()
     t.equal(first.whole, true)
     t.equal(first.integrations.length, 30)
@@ -60,7 +60,7 @@ t.test('the list of suppliers', async (t) => {
     await until(async () => ids(await read(tag)).includes('s3'))
   })
 
-  t.test('an account sees its own', async (t) => {
+  t.test('an account sees its own suppliers alone', async (t) => {
     const user = { name: 'b', password: 'secret-1', roles: ['viewer'], account: 'a1' }
     const added = await fetch(`${node.admin}/api/svc/users/`, {
       method: 'POST',
@@ -81,7 +81,7 @@ t.test('the list of suppliers', async (t) => {
     t.equal(own.length, 1)
   })
 
-  t.test('it is compressed for who accepts that', async (t) => {
+  t.test('the list is compressed if the caller accepts that', async (t) => {
     const raw = (encoding: string) =>
       new Promise<{ coding: string | undefined; bytes: Buffer }>((resolve, reject) => {
         const headers = { authorization: `Bearer ${access}`, 'accept-encoding': encoding }
@@ -107,7 +107,7 @@ t.test('the list of suppliers', async (t) => {
     t.equal(answer.integrations.length, 30)
   })
 
-  t.test('after a supplier has gone all are sent', async (t) => {
+  t.test('after a supplier was removed, all are sent again', async (t) => {
     const { tag } = await read()
     const yaml = yamlOf({ ...options, suppliers: suppliers.slice(1) })
     writeFileSync(join(node.bidweir.folder, 'bidweir.yaml'), yaml)

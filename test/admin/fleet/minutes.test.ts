@@ -37,10 +37,10 @@ onBoth(async (t, database) => {
 
   t.test('nodes add to the same rows', async (t) => {
     const [one, other] = [new Minutes(store, silent), new Minutes(store, silent)]
-    one.add('acme', at + 5, sumsOf({ bids: 2, margin: -0.25 }))
-    one.add('acme', at + 59_999, sumsOf({ bids: 1 }))
-    other.add('acme', at + 30_000, sumsOf({ bids: 4, margin: 1.5 }))
-    other.add('acme', at + minute, sumsOf({ bids: 8 }))
+    one.addSums('acme', at + 5, sumsOf({ bids: 2, margin: -0.25 }))
+    one.addSums('acme', at + 59_999, sumsOf({ bids: 1 }))
+    other.addSums('acme', at + 30_000, sumsOf({ bids: 4, margin: 1.5 }))
+    other.addSums('acme', at + minute, sumsOf({ bids: 8 }))
     await Promise.all([one.flush(), other.flush()])
     await one.flush()
     t.same(await rows(), [
@@ -49,15 +49,15 @@ onBoth(async (t, database) => {
     ])
   })
 
-  t.test('what cannot be written waits', async (t) => {
+  t.test('minutes that cannot be written wait for the store', async (t) => {
     const { warnings, log } = recordingLog()
     const minutes = new Minutes(store, log)
-    minutes.add('late', at, sumsOf({ bids: 1 }))
+    minutes.addSums('late', at, sumsOf({ bids: 1 }))
     await sql`alter table minutes rename to away`.execute(store.db)
     await minutes.flush()
     t.match(warnings, [/will be retried/])
     await sql`alter table away rename to minutes`.execute(store.db)
-    minutes.add('late', at, sumsOf({ bids: 2 }))
+    minutes.addSums('late', at, sumsOf({ bids: 2 }))
     await minutes.flush()
     t.match(
       (await rows()).filter(({ supplier }) => supplier === 'late'),
@@ -65,7 +65,7 @@ onBoth(async (t, database) => {
     )
   })
 
-  t.test('two days are kept, and at most so many rows', async (t) => {
+  t.test('minutes are kept for two days, and up to a number of rows', async (t) => {
     const now = at + 48 * hour
     t.equal(await deleteMinutes(store.db, now), true)
     t.equal(await deleteMinutes(store.db, now), false)
@@ -76,7 +76,7 @@ onBoth(async (t, database) => {
     )
     const minutes = new Minutes(store, silent)
     for (let n = 0; n < 12; n++)
-      minutes.add(`s${n % 3}`, now - (n >> 2) * minute, sumsOf({ bids: 1 }))
+      minutes.addSums(`s${n % 3}`, now - (n >> 2) * minute, sumsOf({ bids: 1 }))
     await minutes.flush()
     const kept = async () => new Set((await rows()).map((row) => row.minute))
     await deleteMinutes(store.db, now, 4)

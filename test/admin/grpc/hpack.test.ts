@@ -1,4 +1,4 @@
-/** The compression of header fields: the examples of RFC 7541, and lists that are none. */
+/** The compression of header fields: the examples of RFC 7541, and malformed lists. */
 import * as fc from 'fast-check'
 import t from 'tap'
 import { encodeHeaders, HeaderDecoder } from '../../../admin/grpc/hpack.ts'

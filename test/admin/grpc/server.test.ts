@@ -83,7 +83,7 @@ const headers = (path: string, more: object = {}) => ({
 interface Answer {
   /** Of HTTP; 0: no response. */
   status: number
-  /** Of gRPC; null: there is none. */
+  /** Status of gRPC; null: the response has no status. */
   grpc: number | null
   message: Buffer
   reset: number

@@ -29,7 +29,7 @@ const junk = fc
   .map((parts: string[]) => parts.join(''))
 const ids = ['b1', 'a+b/c==', 'é💸', 'Y%3D', '${x', '%24%7B', ' ', '&x=1', '\0']
 
-t.test('any query has its answer', async (t) => {
+t.test('any query is answered with 200, 400, 401 or 422', async (t) => {
   const { engine, send, tally, counters, ledger } = await impressionsApi(t, {
     auth: 'context',
     integrations: [integration('acme'), integration('balanced', { mode: 'margin' }, 'both')],

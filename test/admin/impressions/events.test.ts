@@ -9,10 +9,10 @@ import { impressionsApi } from '../../support/impressions-api.ts'
 import { integration } from '../../support/opd-doubles.ts'
 
 type Event = 'win' | 'billing'
-const rules: Readonly<Record<Integration['notices'], { teaches: Event; money: Event }>> = {
-  win: { teaches: 'win', money: 'win' },
-  billing: { teaches: 'billing', money: 'billing' },
-  both: { teaches: 'win', money: 'billing' },
+const rules: Readonly<Record<Integration['notices'], { trains: Event; money: Event }>> = {
+  win: { trains: 'win', money: 'win' },
+  billing: { trains: 'billing', money: 'billing' },
+  both: { trains: 'win', money: 'billing' },
 }
 const orders: readonly (readonly Event[])[] = [
   ['win'],
@@ -20,7 +20,7 @@ const orders: readonly (readonly Event[])[] = [
   ['win', 'billing'],
   ['billing', 'win'],
 ]
-for (const [notices, { teaches, money }] of Object.entries(rules))
+for (const [notices, { trains, money }] of Object.entries(rules))
   for (const order of orders)
     t.test(`notices ${notices}: ${order.join(', then ')}`, async (t) => {
       const { engine, notify, ledger, learner, tally } = await impressionsApi(t, {
@@ -38,7 +38,7 @@ for (const [notices, { teaches, money }] of Object.entries(rules))
         ledger.rows.map(({ event, margin }) => [event, margin]),
         order.map((event) => [event, event === money ? '0.2' : null]),
       )
-      t.equal(learner.lessons.length, order.includes(teaches) ? 1 : 0)
+      t.equal(learner.updates.length, order.includes(trains) ? 1 : 0)
       t.same(tally(), { attributed: order.length, duplicate: order.length })
     })
 
@@ -55,11 +55,11 @@ t.test('above maxOver times out_ba a notice is 422; a plausible one counts', asy
     { status: 'rejected', reason: 'implausible_price', supplier: 'acme', margin: null },
   ])
   t.equal(ledger.rows.length, 1, 'the same refusal again is no other row')
-  t.same(learner.lessons, [])
+  t.same(learner.updates, [])
   t.equal(counters.money.size, 0)
   t.match((await notice('1.35')).body, { status: 'attributed' }, 'exactly maxOver times is taken')
   t.match(ledger.rows.at(-1), { status: 'attributed', over: 1, cleared: '1.35' })
-  t.equal(learner.lessons.length, 1)
+  t.equal(learner.updates.length, 1)
   t.same(tally(), { rejected: 3, attributed: 1 })
   t.equal(counters.received, 4)
 })

@@ -22,7 +22,7 @@ async function listening(t: Test) {
     })
 }
 
-t.test('a query beyond 32 KiB, and what is no HTTP', async (t) => {
+t.test('a query of more than 32 KiB, or bytes that are no HTTP, are refused', async (t) => {
   const ask = await listening(t)
   for (const [head, status, code] of [
     [`GET /opd/imp?bid_id=${'x'.repeat(40_000)} HTTP/1.1\r\nHost: x\r\n\r\n`, 431, 'too_large'],
@@ -36,7 +36,7 @@ t.test('a query beyond 32 KiB, and what is no HTTP', async (t) => {
   }
 })
 
-t.test('one Host, no less and no more (RFC 9112 3.2)', async (t) => {
+t.test('a request has exactly one Host (RFC 9112 3.2)', async (t) => {
   const ask = await listening(t)
   const refused = [
     'GET /x HTTP/1.1\r\n\r\n',

@@ -13,15 +13,15 @@ t.test('a loss is recorded once, and the model learns at once what would have wo
   const { svcOpd } = auction(engine, { id: 'b1' })
   const loss = { bid_id: 'b1', svc_opd: svcOpd, loss: '102', min_to_win: '1.05' }
   t.same(await lose(loss), { http: 200, body: { status: 'recorded' } })
-  t.match(learner.lessons, [{ kind: 'loss', minToWin: 1.05 }])
+  t.match(learner.updates, [{ kind: 'loss', minToWin: 1.05 }])
   t.match((await lose(loss)).body, { status: 'duplicate' })
   t.match((await lose({ bid_id: 'b1' })).body, { status: 'duplicate' }, 'without its context')
   auction(engine, { id: 'b2' })
   t.match((await lose({ bid_id: 'b2' })).body, { status: 'recorded' }, 'by the bid log')
-  t.match(learner.lessons.at(-1), { kind: 'loss', minToWin: null })
+  t.match(learner.updates.at(-1), { kind: 'loss', minToWin: null })
   t.match((await lose({ bid_id: 'nobody' })).body, { status: 'unattributed' })
   t.match((await lose({ bid_id: 'nobody' })).body, { status: 'duplicate' })
-  t.equal(learner.lessons.length, 2)
+  t.equal(learner.updates.length, 2)
   t.same(ledger.rows, [], 'a loss is no win')
   t.same(
     [...counters.losses],
@@ -35,9 +35,9 @@ t.test('a loss is recorded once, and the model learns at once what would have wo
   const { svcOpd: won } = auction(engine, { id: 'b3' })
   const win = { bid_id: 'b3', price: '0.8', svc_opd: won, min_to_win: '0.7' }
   t.match((await notify(win)).body, { status: 'attributed' })
-  t.match(learner.lessons.at(-1), { kind: 'win', cleared: 0.8, minToWin: 0.7 })
+  t.match(learner.updates.at(-1), { kind: 'win', cleared: 0.8, minToWin: 0.7 })
   t.match((await lose({ bid_id: 'b3', svc_opd: won })).body, { status: 'duplicate' }, 'it was won')
-  t.equal(learner.lessons.length, 3)
+  t.equal(learner.updates.length, 3)
 })
 
 t.test(
@@ -54,10 +54,10 @@ t.test(
       const { svcOpd } = auction(engine, { id: 'b1' })
       const win = { bid_id: 'b1', price: '0.8', svc_opd: svcOpd, event }
       t.match((await notify(win)).body, { status: 'attributed' })
-      const before = learner.lessons.length
+      const before = learner.updates.length
       const late = await lose({ bid_id: 'b1', svc_opd: svcOpd })
       t.match(late.body, { status: 'duplicate' }, `${notices}, ${event}`)
-      t.equal(learner.lessons.length, before)
+      t.equal(learner.updates.length, before)
     }
   },
 )

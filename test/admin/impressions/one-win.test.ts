@@ -3,43 +3,49 @@ import { auction, hour } from '../../support/engine.ts'
 import { impressionsApi } from '../../support/impressions-api.ts'
 import { integration } from '../../support/opd-doubles.ts'
 
-t.test('a win with its context, and the same one again with and without', async (t) => {
-  const { engine, notify, ledger, learner, counters } = await impressionsApi(t)
-  const won = auction(engine, { id: 'b1' })
-  t.match(won, { price: 0.9, in: '1.00', out: '0.9', mode: 'revenue' })
-  const first = await notify({ bid_id: 'b1', price: '0.90', svc_opd: won.svcOpd })
-  t.same(first.body, { status: 'attributed', by: 'context' })
-  t.equal(first.headers.get('cache-control'), 'no-store')
-  t.same((await notify({ bid_id: 'b1', price: '0.90' })).body, {
-    status: 'duplicate',
-    by: 'bid_log',
-  })
-  const again = await notify({ bid_id: 'b1', price: '0.90', svc_opd: won.svcOpd })
-  t.same(again.body, { status: 'duplicate', by: 'context' })
-  t.match(ledger.rows, [
-    {
-      bid_id: 'b1',
-      supplier: 'acme',
-      in_ba: '1.00',
-      out_ba: '0.9',
-      cleared: '0.90',
-      margin: '0.1',
-    },
-  ])
-  t.same(learner.lessons, [{ kind: 'win', features: 'x1', cleared: 0.9 }])
-  t.equal(counters.received, 3)
-})
+t.test(
+  'a win with a context is attributed; the same one again, with or without it, is a duplicate',
+  async (t) => {
+    const { engine, notify, ledger, learner, counters } = await impressionsApi(t)
+    const won = auction(engine, { id: 'b1' })
+    t.match(won, { price: 0.9, in: '1.00', out: '0.9', mode: 'revenue' })
+    const first = await notify({ bid_id: 'b1', price: '0.90', svc_opd: won.svcOpd })
+    t.same(first.body, { status: 'attributed', by: 'context' })
+    t.equal(first.headers.get('cache-control'), 'no-store')
+    t.same((await notify({ bid_id: 'b1', price: '0.90' })).body, {
+      status: 'duplicate',
+      by: 'bid_log',
+    })
+    const again = await notify({ bid_id: 'b1', price: '0.90', svc_opd: won.svcOpd })
+    t.same(again.body, { status: 'duplicate', by: 'context' })
+    t.match(ledger.rows, [
+      {
+        bid_id: 'b1',
+        supplier: 'acme',
+        in_ba: '1.00',
+        out_ba: '0.9',
+        cleared: '0.90',
+        margin: '0.1',
+      },
+    ])
+    t.same(learner.updates, [{ kind: 'win', features: 'x1', cleared: 0.9 }])
+    t.equal(counters.received, 3)
+  },
+)
 
-t.test('a win without context by the bid log, then with it', async (t) => {
-  const { engine, notify } = await impressionsApi(t)
-  const won = auction(engine, { id: 'b1' })
-  t.same((await notify({ bid_id: 'b1', price: '0.8' })).body, {
-    status: 'attributed',
-    by: 'bid_log',
-  })
-  const again = await notify({ bid_id: 'b1', price: '0.8', svc_opd: won.svcOpd })
-  t.match(again.body, { status: 'duplicate' })
-})
+t.test(
+  'a win without a context is attributed by the bid log, and is then a duplicate with it',
+  async (t) => {
+    const { engine, notify } = await impressionsApi(t)
+    const won = auction(engine, { id: 'b1' })
+    t.same((await notify({ bid_id: 'b1', price: '0.8' })).body, {
+      status: 'attributed',
+      by: 'bid_log',
+    })
+    const again = await notify({ bid_id: 'b1', price: '0.8', svc_opd: won.svcOpd })
+    t.match(again.body, { status: 'duplicate' })
+  },
+)
 
 t.test(
   'unattributed once, then a duplicate, attributed by its context, also after a restart',
@@ -136,7 +142,7 @@ t.test('identical notices at the same moment are one win', async (t) => {
   }))
   await Promise.all(notices.map((notice) => notify(notice)))
   t.same(tally(), { attributed: 1, duplicate: 19 })
-  t.equal(learner.lessons.length, 1)
+  t.equal(learner.updates.length, 1)
   await Promise.all(Array.from({ length: 20 }, () => notify({ bid_id: 'ghost', price: '1' })))
   t.same(tally(), { attributed: 1, unattributed: 1, duplicate: 38 })
 })
@@ -151,12 +157,12 @@ t.test('a store that is lost is 503, counts nothing, and the win comes in later'
   t.equal(lost.headers.get('retry-after'), '1')
   t.equal((await notify({ bid_id: 'ghost', price: '1' })).http, 503)
   t.equal(counters.received, 0)
-  t.same(learner.lessons, [])
+  t.same(learner.updates, [])
   ledger.fails = false
   t.match((await notify(notice)).body, { status: 'attributed' })
 })
 
-t.test('a bare win that nobody could place becomes one decision of its bid id', async (t) => {
+t.test('an unattributed win becomes one decision of its bid id', async (t) => {
   const { engine, notify, node, listen, ledger } = await impressionsApi(t, {
     integrations: [integration('acme'), integration('other')],
   })
@@ -216,7 +222,7 @@ t.test('notices with and without context at once are one row', async (t) => {
   t.equal(unattributed + duplicate!, 11)
   t.match(ledger.rows, [{ status: 'attributed' }])
   t.equal(ledger.rows.length, 1)
-  t.same(tally(), {}, 'the first node heard of none')
+  t.same(tally(), {}, 'the first node has counted nothing')
   await notify(notices[0]!)
   t.same(tally(), { duplicate: 1 })
 })

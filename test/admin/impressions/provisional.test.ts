@@ -94,7 +94,7 @@ onBoth(async (t, database) => {
       t.same(two.tally(), {}, 'no notice was received there')
       const { wins } = two.engine.stats.supplierStats('a').modes.revenue.sums('treated')
       t.equal(wins, 1, 'the win counts at the node that attributed it')
-      t.match(two.learner.lessons, [{ kind: 'win', cleared: 1.5, minToWin: 1.2 }])
+      t.match(two.learner.updates, [{ kind: 'win', cleared: 1.5, minToWin: 1.2 }])
       t.match((await one.notify({ bid_id: 'x', price: '1.5' })).body, { status: 'duplicate' })
     },
   )

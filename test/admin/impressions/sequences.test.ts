@@ -125,7 +125,7 @@ t.test(
               !ledger.rows.some(({ event, decision }) => key.startsWith(event) && decision === id)
             )
               throw new Error(`the win ${key} is lost`)
-        const wins = world.learner.lessons.filter(({ kind }) => kind === 'win')
+        const wins = world.learner.updates.filter(({ kind }) => kind === 'win')
         if (new Set(wins.map(({ features }) => features)).size !== wins.length)
           throw new Error('the model learned twice from a decision')
       }),

@@ -52,10 +52,10 @@ t.test('auth context: no or a forged context is 401 and kept; a valid one is eno
     ledger.rows.map(({ status, reason, bid_id }) => [status, reason, bid_id]),
     Array.from({ length: 3 }, () => ['rejected', 'context_required', 'b1']),
   )
-  t.same(learner.lessons, [])
+  t.same(learner.updates, [])
   const good = await notify({ bid_id: 'b1', price: '0.9', svc_opd: won.svcOpd }, null)
   t.same(good.body, { status: 'attributed', by: 'context' })
-  t.match(learner.lessons, [{ kind: 'win' }])
+  t.match(learner.updates, [{ kind: 'win' }])
   auction(engine, { id: 'b2' })
   t.match((await notify({ bid_id: 'b2', price: '0.9' })).body, {
     status: 'attributed',
@@ -67,19 +67,22 @@ t.test('auth context: no or a forged context is 401 and kept; a valid one is eno
   t.match(expired.body, { status: 'unattributed' })
 })
 
-t.test('a token that cannot be checked now is no verdict: the notice comes again', async (t) => {
-  for (const auth of ['context', 'none'] as const) {
-    const { engine, notify, ledger, tally } = await impressionsApi(t, { auth })
-    auction(engine, { id: 'b1' })
-    const answer = await notify({ bid_id: 'b1', price: '0.9' }, 'outage')
-    t.equal(answer.http, 503)
-    t.match(answer.headers.get('retry-after'), /^\d+$/)
-    t.equal((await notify({ bid_id: 'b1', price: 'x' }, 'outage')).http, 400)
-    t.same(ledger.rows, [])
-    t.same(tally(), { rejected: 1 })
-    t.match((await notify({ bid_id: 'b1', price: '0.9' })).body, { status: 'attributed' })
-  }
-})
+t.test(
+  'a notice whose token cannot be checked now is answered 503 and can be sent again',
+  async (t) => {
+    for (const auth of ['context', 'none'] as const) {
+      const { engine, notify, ledger, tally } = await impressionsApi(t, { auth })
+      auction(engine, { id: 'b1' })
+      const answer = await notify({ bid_id: 'b1', price: '0.9' }, 'outage')
+      t.equal(answer.http, 503)
+      t.match(answer.headers.get('retry-after'), /^\d+$/)
+      t.equal((await notify({ bid_id: 'b1', price: 'x' }, 'outage')).http, 400)
+      t.same(ledger.rows, [])
+      t.same(tally(), { rejected: 1 })
+      t.match((await notify({ bid_id: 'b1', price: '0.9' })).body, { status: 'attributed' })
+    }
+  },
+)
 
 t.test('the model does not learn from a win by bid log without a token', async (t) => {
   const { engine, notify, learner } = await impressionsApi(t, { auth: 'none' })
@@ -87,7 +90,7 @@ t.test('the model does not learn from a win by bid log without a token', async (
   const won = auction(engine, { id: 'b2' })
   t.match((await notify({ bid_id: 'b1', price: '0.9' }, null)).body, { status: 'attributed' })
   await notify({ bid_id: 'b2', price: '0.9', svc_opd: won.svcOpd }, null)
-  t.same(learner.lessons, [
+  t.same(learner.updates, [
     { kind: 'withdraw', features: 'x1' },
     { kind: 'win', features: 'x2', cleared: 0.9 },
   ])

@@ -5,7 +5,7 @@ import { type Asked, path, startWire } from '../../support/service-api.ts'
 const { ask, bearer, url } = await startWire(t)
 const tokens = '/auth/realms/main/protocol/openid-connect/token'
 
-t.test('paths: forms, names that are none, methods', async (t) => {
+t.test('paths: accepted forms, invalid names, other methods', async (t) => {
   const cases: [string, string, number, string | null][] = [
     ['GET', '/api/svc/ssp', 200, null],
     ['GET', '/api/svc/ssp/%61cme', 200, null],

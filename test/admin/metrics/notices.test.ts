@@ -76,7 +76,7 @@ t.test('kept win rate and uplift with their bounds', async (t) => {
   t.ok(gain !== null && gain.lower > 0 && Math.abs(gain.at - 0.0478) < 0.005)
 })
 
-t.test('each series is there once, and what never happened has none', async (t) => {
+t.test('each series exists once, and an event that never happened has no series', async (t) => {
   const registry = new Registry()
   const stats = new EngineStats()
   for (const id of ['a', 'b']) stats.supplierStats(id).modes.revenue.configured = true
@@ -107,27 +107,30 @@ const idle = {
 }
 const linesOf = (text: string) => text.split('\n').filter((line) => /^[^#]/.test(line))
 
-t.test('a publisher called other, or like a line of text, is no second series', async (t) => {
-  const registry = new Registry()
-  const counters = new ImpressionCounters()
-  const odd = ['other', 'other', '', 'unknown', 'a"b\\c\nd', 'a\rb', 'a\\u{d}b', 'a\u2028b']
-  for (const name of odd) counters.publishers.countName('a', 'revenue', name)
-  for (let index = 0; index < 300; index++)
-    counters.publishers.countName('a', 'revenue', `p${index}`)
-  opdMetrics(registry, { stats: new EngineStats(), counters, ...idle })
-  const text = (await exposition(() => metricsOf(registry))()).toString()
-  const own = linesOf(text).filter((line) => line.startsWith('bidweir_publisher'))
-  t.equal(new Set(own.map((line) => line.slice(0, line.lastIndexOf(' ')))).size, own.length)
-  t.equal(
-    own.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0),
-    308,
-  )
-  t.match(text, 'a\\\\u{d}b"} 2', 'a carriage return is shown as its escape')
-  t.notMatch(text, /[\r\u2028]/)
-})
+t.test(
+  'a publisher whose name is other, or has a line break, makes no second series',
+  async (t) => {
+    const registry = new Registry()
+    const counters = new ImpressionCounters()
+    const odd = ['other', 'other', '', 'unknown', 'a"b\\c\nd', 'a\rb', 'a\\u{d}b', 'a\u2028b']
+    for (const name of odd) counters.publishers.countName('a', 'revenue', name)
+    for (let index = 0; index < 300; index++)
+      counters.publishers.countName('a', 'revenue', `p${index}`)
+    opdMetrics(registry, { stats: new EngineStats(), counters, ...idle })
+    const text = (await exposition(() => metricsOf(registry))()).toString()
+    const own = linesOf(text).filter((line) => line.startsWith('bidweir_publisher'))
+    t.equal(new Set(own.map((line) => line.slice(0, line.lastIndexOf(' ')))).size, own.length)
+    t.equal(
+      own.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(' ') + 1)), 0),
+      308,
+    )
+    t.match(text, 'a\\\\u{d}b"} 2', 'a carriage return is shown as its escape')
+    t.notMatch(text, /[\r\u2028]/)
+  },
+)
 
 t.test(
-  'a scrape in slices tells what prom-client tells, and each counter ends in _total',
+  'a scrape in slices has the text of prom-client, and the name of each counter ends in _total',
   async (t) => {
     const registry = new Registry()
     const stats = new EngineStats()

@@ -65,22 +65,29 @@ t.test('a decision says its theta, floor, chances, version and reason', async (t
   })
 })
 
-t.test('what was not asked is null; a hold and a model without an answer differ', async (t) => {
-  const { engine, learner, ask } = await api(t)
-  const test = auction(engine, { id: 'b1', test: true })
-  t.match((await ask(test.svcOpd, 'b1')).body, { theta: null, win_in: null, win_out: null })
-  engine.setHolds(new Set(['acme']))
-  const held = auction(engine, { id: 'b2' })
-  t.match((await ask(held.svcOpd, 'b2')).body, { arm: 'hold', reason: /operator/, theta: 1.234567 })
-  engine.setHolds(new Set())
-  learner.fails = true
-  const failed = auction(engine, { id: 'b3' })
-  t.match((await ask(failed.svcOpd, 'b3')).body, {
-    arm: 'hold',
-    reason: /no decision/,
-    theta: null,
-  })
-})
+t.test(
+  'a figure that the model was not asked for is null; a hold and a model without an answer differ',
+  async (t) => {
+    const { engine, learner, ask } = await api(t)
+    const test = auction(engine, { id: 'b1', test: true })
+    t.match((await ask(test.svcOpd, 'b1')).body, { theta: null, win_in: null, win_out: null })
+    engine.setHolds(new Set(['acme']))
+    const held = auction(engine, { id: 'b2' })
+    t.match((await ask(held.svcOpd, 'b2')).body, {
+      arm: 'hold',
+      reason: /operator/,
+      theta: 1.234567,
+    })
+    engine.setHolds(new Set())
+    learner.fails = true
+    const failed = auction(engine, { id: 'b3' })
+    t.match((await ask(failed.svcOpd, 'b3')).body, {
+      arm: 'hold',
+      reason: /no decision/,
+      theta: null,
+    })
+  },
+)
 
 t.test('a guard that holds prices up is the reason', async (t) => {
   const world = await api(t)
@@ -95,7 +102,7 @@ t.test('a guard that holds prices up is the reason', async (t) => {
   }
 })
 
-t.test('late is said, expired and forged are problem documents', async (t) => {
+t.test('a late decision says so; expired and forged contexts are problem documents', async (t) => {
   const { engine, clock, ask } = await api(t)
   const { svcOpd } = auction(engine, { id: 'b1' })
   clock.now += hour

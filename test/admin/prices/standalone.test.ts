@@ -72,7 +72,7 @@ t.test('one entry for each bid, in order, with a context of its own', async (t) 
       by: 'context',
     })
   const deal = engine.explain(entries[1]!.svc_opd, 'b').record
-  t.match(deal, { arm: 'fixed', teaches: false, outBa: '1' })
+  t.match(deal, { arm: 'fixed', trains: false, outBa: '1' })
 })
 
 t.test('refusals are problem documents', async (t) => {
@@ -139,7 +139,7 @@ t.test('the explain call', async (t) => {
   t.equal((await get('/api/svc/decisions/forged?bid_id=b')).http, 404)
 })
 
-t.test("another account's decision is not there", async (t) => {
+t.test('a decision of another account is 404', async (t) => {
   const { engine, get } = await impressionsApi(t)
   const body = bids({ id: 'a', impid: '1', price: 2, dsp_id: 'd', price_dsp: 2 })
   const answer = engine.priceStandalone('other', Buffer.from(body))

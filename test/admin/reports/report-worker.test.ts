@@ -17,31 +17,34 @@ const open = async (url: string) => {
   return { store, worker: createReportWorker(store) }
 }
 
-t.test('who waits when it closes is refused, and it may be closed unused', async (t) => {
-  const { store, worker } = await open(`sqlite:${newFolder()}/b.db`)
-  t.equal(Buffer.from(await worker.run(request)).toString(), 'supplier,wins\r\n')
-  const waiting = Promise.allSettled([worker.run(request), worker.run(request)])
-  await worker.close()
-  for (const each of await waiting)
-    t.match(each, { status: 'rejected', reason: { code: 'closed' } })
-  t.equal(
-    Buffer.from(await worker.run(request)).toString(),
-    'supplier,wins\r\n',
-    'asked again it starts again',
-  )
-  await worker.close()
-  await createReportWorker(store).close()
-  await store.close()
-})
+t.test(
+  'a report that waits when the worker closes is refused, and an unused worker closes',
+  async (t) => {
+    const { store, worker } = await open(`sqlite:${newFolder()}/b.db`)
+    t.equal(Buffer.from(await worker.run(request)).toString(), 'supplier,wins\r\n')
+    const waiting = Promise.allSettled([worker.run(request), worker.run(request)])
+    await worker.close()
+    for (const each of await waiting)
+      t.match(each, { status: 'rejected', reason: { code: 'closed' } })
+    t.equal(
+      Buffer.from(await worker.run(request)).toString(),
+      'supplier,wins\r\n',
+      'asked again it starts again',
+    )
+    await worker.close()
+    await createReportWorker(store).close()
+    await store.close()
+  },
+)
 
-t.test('a database in memory is read where it is', async (t) => {
+t.test('a database in memory is read on the main thread', async (t) => {
   const { store, worker } = await open('sqlite::memory:')
   t.equal(Buffer.from(await worker.run(request)).toString(), 'supplier,wins\r\n')
   await worker.close()
   await store.close()
 })
 
-t.test('one that does not open is the store being lost', async (t) => {
+t.test('a database that does not open is a lost store', async (t) => {
   const { store } = await open(`sqlite:${newFolder()}/b.db`)
   const worker = createReportWorker({
     ...store,

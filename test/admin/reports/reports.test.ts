@@ -186,12 +186,10 @@ onBoth(async (t, database) => {
   t.equal((await get('nothing')).status, 404)
   const bad = await get('wins?by=moon&from=x&what=1')
   t.equal(bad.status, 400)
-  t.same(
-    ((await bad.json()) as { errors: { pointer: string }[] }).errors
-      .map(({ pointer }) => pointer)
-      .sort(),
-    ['by', 'from', 'what'],
-  )
+  const { errors } = (await bad.json()) as { errors: { pointer: string; detail: string }[] }
+  t.same(errors.map(({ pointer }) => pointer).sort(), ['by', 'from', 'what'])
+  const ofBy = errors.find(({ pointer }) => pointer === 'by')
+  t.match(ofBy, { detail: /^by must be one or two of supplier \(or ssp\), seat, / })
   for (const wrong of ['from=5&to=4', 'to=99999999999999999999'])
     t.equal((await get(`wins?${wrong}`)).status, 400, wrong)
   if (database.stop === undefined) return

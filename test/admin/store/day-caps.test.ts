@@ -1,6 +1,5 @@
 /** What OPD took off on a day is summed over all nodes and survives them, on both databases. */
-import { type ArmDay, addArmDays, armDayOfWin } from '../../../admin/store/arm-days.ts'
-import { DayCaps } from '../../../admin/store/day-caps.ts'
+import { type ArmDay, addArmDays, armDayOfWin, DayCaps } from '../../../admin/store/arm-days.ts'
 import { DayReductions } from '../../../opd/pricing/day-reductions.ts'
 import { entry } from '../../support/ledger-entry.ts'
 import { onBoth, recordingLog, silent, storeAt } from '../../support/store.ts'

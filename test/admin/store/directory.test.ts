@@ -41,7 +41,7 @@ onBoth(async (t, database) => {
 
   // SQLite has one connection: its answers come in the order of the questions
   if (database.stop === undefined) return
-  t.test('an answer of before a change does not come to stand over it', async (t) => {
+  t.test('an older read does not replace a newer one', async (t) => {
     const real = await storeAt(t, database)
     const { slow, store } = slowed(real)
     const directory = await createDirectory(store, silent)

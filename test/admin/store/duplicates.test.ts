@@ -34,7 +34,7 @@ onBoth(async (t, database) => {
   const duplicates = createDuplicateCounts(store, log)
   t.teardown(() => duplicates.close())
 
-  t.test('beyond 5,000 rows publisher and domain are given up, and no notice is', async (t) => {
+  t.test('beyond 5,000 rows publisher and domain are dropped, and no notice is', async (t) => {
     for (let n = 0; n < 5010; n++)
       duplicates.count(duplicate({ supplier: 'many', publisher: `p${String(n).padStart(4, '0')}` }))
     duplicates.count(duplicate({ supplier: 'many', publisher: 'p0000' }))
@@ -49,7 +49,7 @@ onBoth(async (t, database) => {
     t.same(warnings, [])
   })
 
-  t.test('who asks for all while some are under way gets all', async (t) => {
+  t.test('a flush during a flush covers the rows of both', async (t) => {
     let early = false
     const both = await store.db.transaction().execute(async (held) => {
       if (store.postgres) await sql`lock table ledger_hours`.execute(held)
@@ -102,7 +102,7 @@ onBoth(async (t, database) => {
     )
   })
 
-  t.test('a row that the database will not have holds up no other', async (t) => {
+  t.test('a row that the database rejects does not delay the others', async (t) => {
     duplicates.count(duplicate({ supplier: 'no\0supplier' }))
     duplicates.count(duplicate({ supplier: 'zeta' }))
     await duplicates.flush()
@@ -114,7 +114,7 @@ onBoth(async (t, database) => {
     t.same(warnings, [], 'it is gone')
   })
 
-  t.test('while the store is away they wait, and are written once', async (t) => {
+  t.test('while the store is lost, duplicates wait, and are then written once', async (t) => {
     for (let n = 0; n < 250; n++) duplicates.count(duplicate({ publisher: `p${n}` }))
     await database.stop!()
     await duplicates.flush()

@@ -65,20 +65,23 @@ for (const [name, move] of Object.entries(moves))
     t.match(await again.ledger.record(entry('later')), /recorded|duplicate/)
   })
 
-t.test('a file that is written over takes no win until it is whole again', async (t) => {
-  const { file, store } = await opened(t)
-  await sql`pragma wal_checkpoint(truncate)`.execute(store.db)
-  const whole = readFileSync(file)
-  const torn = Buffer.from(whole)
-  torn.fill(0x5a, 4096)
-  writeFileSync(file, torn)
-  await t.rejects(store.ledger.record(entry('after')), refused)
-  t.same(await store.lost(), ['store'])
-  writeFileSync(file, whole)
-  await until(async () => (await store.lost()).length === 0)
-  t.equal(await store.ledger.record(entry('after')), 'recorded')
-  t.equal(await store.ledger.record(entry('before')), 'duplicate')
-})
+t.test(
+  'a file that another program has overwritten takes no win until it is complete again',
+  async (t) => {
+    const { file, store } = await opened(t)
+    await sql`pragma wal_checkpoint(truncate)`.execute(store.db)
+    const whole = readFileSync(file)
+    const torn = Buffer.from(whole)
+    torn.fill(0x5a, 4096)
+    writeFileSync(file, torn)
+    await t.rejects(store.ledger.record(entry('after')), refused)
+    t.same(await store.lost(), ['store'])
+    writeFileSync(file, whole)
+    await until(async () => (await store.lost()).length === 0)
+    t.equal(await store.ledger.record(entry('after')), 'recorded')
+    t.equal(await store.ledger.record(entry('before')), 'duplicate')
+  },
+)
 
 t.test('a file whose log is cut takes no win', async (t) => {
   const { file, store } = await opened(t)
@@ -184,7 +187,7 @@ t.test('callers do not queue behind a lock of another program without end', asyn
   await write()
 })
 
-t.test('what is wrong with a statement or a row is no loss of the store', async (t) => {
+t.test('a fault of a statement or of a row is not a lost store', async (t) => {
   const { store } = await opened(t)
   await t.rejects(sql`selekt 1`.execute(store.db), { code: 'SQLITE_1' })
   await t.rejects(sql`insert into revision values (1, 1)`.execute(store.db), { code: 'SQLITE_19' })

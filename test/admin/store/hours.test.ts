@@ -116,7 +116,7 @@ onBoth(async (t, database) => {
   const before = await all()
   t.equal((before['whole by ssp, own'] as { duplicate: number }[])[0]!.duplicate, 3)
 
-  t.test('hours that have passed are added up, and nothing changes', async (t) => {
+  t.test('reports are the same before and after hours are summed', async (t) => {
     t.equal(await retention.run(), 0)
     t.equal(
       Number((await rolled()).until),
@@ -173,42 +173,45 @@ onBoth(async (t, database) => {
     t.same(await totals(), all)
   })
 
-  t.test('a notice that was slow to the disk is in the sums before its hour goes', async (t) => {
-    await store.ledger.record(
-      entry('slow', { at: start + 100, currency: 'USD', publisher: 'p1', domain: null }),
-    )
-    // names that no index has room for
-    const long = { publisher: randomBytes(4000).toString('hex'), currency: 'X'.repeat(5000) }
-    await store.ledger.record(entry('long', { ...long, supplier: 'strange', at: start + 100 }))
-    keep = day
-    now = start + 3 * day
-    const expected = await store.db
-      .selectFrom(ledgerTable(store.postgres))
-      .select('at')
-      .where('at', '<', start + 2 * day)
-      .execute()
-    // PostgreSQL drops whole days
-    t.equal(await retention.run(), store.postgres ? 0 : expected.length)
-    t.equal(Number((await rolled()).sealed), start + 2 * day)
-    t.equal(
-      (await store.db.selectFrom(ledgerTable(store.postgres)).select('at').execute()).length,
-      0,
-    )
-    const after = await all(['whole'])
-    const [was] = before['whole by ssp, own'] as { key: string; wins: number }[]
-    const [is] = after['whole by ssp, own'] as { key: string; wins: number }[]
-    t.equal(is!.key, 'acme')
-    t.equal(is!.wins, was!.wins + 1)
-    t.same(
-      (after['whole by ssp, own'] as unknown[]).slice(1),
-      (before['whole by ssp, own'] as unknown[]).slice(1),
-      'of the others the rows are gone, the sums are what they were',
-    )
-    t.equal(await retention.run(), 0, 'again: nothing left, nothing counted twice')
-    t.same(await all(['whole']), after)
-  })
+  t.test(
+    'a notice that was committed late is in the sums before its hour is deleted',
+    async (t) => {
+      await store.ledger.record(
+        entry('slow', { at: start + 100, currency: 'USD', publisher: 'p1', domain: null }),
+      )
+      // names that no index has room for
+      const long = { publisher: randomBytes(4000).toString('hex'), currency: 'X'.repeat(5000) }
+      await store.ledger.record(entry('long', { ...long, supplier: 'strange', at: start + 100 }))
+      keep = day
+      now = start + 3 * day
+      const expected = await store.db
+        .selectFrom(ledgerTable(store.postgres))
+        .select('at')
+        .where('at', '<', start + 2 * day)
+        .execute()
+      // PostgreSQL drops whole days
+      t.equal(await retention.run(), store.postgres ? 0 : expected.length)
+      t.equal(Number((await rolled()).sealed), start + 2 * day)
+      t.equal(
+        (await store.db.selectFrom(ledgerTable(store.postgres)).select('at').execute()).length,
+        0,
+      )
+      const after = await all(['whole'])
+      const [was] = before['whole by ssp, own'] as { key: string; wins: number }[]
+      const [is] = after['whole by ssp, own'] as { key: string; wins: number }[]
+      t.equal(is!.key, 'acme')
+      t.equal(is!.wins, was!.wins + 1)
+      t.same(
+        (after['whole by ssp, own'] as unknown[]).slice(1),
+        (before['whole by ssp, own'] as unknown[]).slice(1),
+        'of the others the rows are gone, the sums are what they were',
+      )
+      t.equal(await retention.run(), 0, 'again: nothing left, nothing counted twice')
+      t.same(await all(['whole']), after)
+    },
+  )
 
-  t.test('one node is at it at a time, and another goes on where it was killed', async (t) => {
+  t.test('one node sums at a time, and another continues after it was killed', async (t) => {
     await store.ledger.record(entry('new', { at: now + 10 }))
     now += day
     // PostgreSQL counts by its own clock

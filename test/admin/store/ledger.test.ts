@@ -96,7 +96,7 @@ onBoth(async (t, database) => {
   )
 })
 
-t.test('questions of one turn are one; a failure is theirs alone', async (t) => {
+t.test('look-ups of one turn share a query, and its failure', async (t) => {
   const asked: number[][] = []
   const double = createBatcher<number, number>(async (keys) => {
     asked.push(keys)

@@ -60,7 +60,7 @@ const becomeOld = ({ db }: Store, node?: string) =>
   sql`update outcome_nodes set alive = alive - 31000
     where ${node === undefined ? sql`0 = 0` : sql`node = ${node}`}`.execute(db)
 
-/** Long enough, without an interruption, to know that others are dead. */
+/** Long enough, without an interruption, to know that other nodes have ended. */
 async function live(process: Process, clock: { ms: number }) {
   for (let n = 0; n < 5; n++) {
     clock.ms += 9000
@@ -108,19 +108,19 @@ onBoth(async (t, database) => {
       await report(ended, 'ended')
       t.equal((await entries(ended.store)).length, 6)
       const expected = figuresOf(ended)
-      const lessons = [...ended.learner.lessons]
-      t.equal(lessons.length, 3)
+      const updates = [...ended.learner.updates]
+      t.equal(updates.length, 3)
 
       const next = await processOn(t, database, events)
       await next.follow()
       t.same(figuresOf(next), expected)
-      t.same(next.learner.lessons, lessons)
+      t.same(next.learner.updates, updates)
       await next.store.outcomes.close()
       t.same(events.got, ['attributed', 'attributed', 'attributed', 'loss 102'])
       t.same(await entries(next.store), [], 'nothing is left')
       const third = await processOn(t, database, events)
       await third.follow()
-      t.same([third.learner.lessons, third.tally()], [[], {}])
+      t.same([third.learner.updates, third.tally()], [[], {}])
     },
   )
 
@@ -154,14 +154,14 @@ onBoth(async (t, database) => {
       const two = await processOn(t, database, events)
       await two.follow()
       await two.store.outcomes.close()
-      t.same(two.learner.lessons, [])
+      t.same(two.learner.updates, [])
       t.same(two.tally(), {})
       t.same(events.got, ['attributed', 'attributed', 'attributed', 'loss 102'])
       t.same(await entries(two.store), [])
     },
   )
 
-  t.test('a node that lives takes over from one that does not any more', async (t) => {
+  t.test('a node takes over the outcomes of a node that has ended', async (t) => {
     const clock = { ms: 0 }
     const one = await processOn(t, database, undefined, clock)
     await one.follow()
@@ -174,11 +174,11 @@ onBoth(async (t, database) => {
       .execute()
     clock.ms += 9000
     await run(one)
-    t.equal((await entries(one.store)).length, 6, 'it does not know yet whether the other lives')
+    t.equal((await entries(one.store)).length, 6, 'it does not know yet whether the other runs')
     await live(one, clock)
     t.same(await entries(one.store), [])
     t.same(figuresOf(one), figuresOf(killed))
-    t.same(one.learner.lessons, killed.learner.lessons)
+    t.same(one.learner.updates, killed.learner.updates)
   })
 
   t.test('after the database was away for all nodes, none takes over from another', async (t) => {
@@ -197,18 +197,18 @@ onBoth(async (t, database) => {
     await run(one)
     // as it is if the database goes away directly after the commits
     await one.store.db.updateTable('outcomes').set({ applied: 0 }).execute()
-    const lessons = [...one.learner.lessons]
+    const updates = [...one.learner.updates]
     await becomeOld(one.store)
     clockOfTwo.ms += 31_000
     await run(two)
-    t.same([two.learner.lessons, two.tally(), logOfTwo.got], [[], {}, []])
+    t.same([two.learner.updates, two.tally(), logOfTwo.got], [[], {}, []])
     clockOfOne.ms += 31_000
     await run(one)
     logOfOne.away = false
     await until(async () => (await entries(one.store)).length === 0)
     t.same(logOfOne.got, ['attributed', 'attributed', 'attributed', 'loss 102'])
-    t.same(one.learner.lessons, lessons)
-    t.same([two.learner.lessons, two.tally(), logOfTwo.got], [[], {}, []])
+    t.same(one.learner.updates, updates)
+    t.same([two.learner.updates, two.tally(), logOfTwo.got], [[], {}, []])
   })
 
   t.test('a node that was cut off does not stream what another has taken over', async (t) => {
@@ -312,11 +312,11 @@ onBoth(async (t, database) => {
       .execute()
     clock.ms += 3000
     await one.store.outcomes.close()
-    t.same([one.learner.lessons, one.tally()], [[], {}])
+    t.same([one.learner.updates, one.tally()], [[], {}])
     t.equal((await entries(one.store)).length, 6)
     const next = await processOn(t, database)
     await next.follow()
-    t.same(next.learner.lessons, ended.learner.lessons)
+    t.same(next.learner.updates, ended.learner.updates)
   })
 
   t.test('entries that nobody takes are deleted with the rows of their time', async (t) => {

@@ -51,7 +51,7 @@ onBoth(async (t, database) => {
   t.equal(await retention.run(), 0)
   if (store.postgres) return
 
-  t.test('who is at it stays at it, however long it takes', async (t) => {
+  t.test('the node that deletes keeps the lease, however long it takes', async (t) => {
     const many = Array.from({ length: 8000 }, (_, n) => entry(`many ${n}`, { at: now - 10 * day }))
     await Promise.all(many.map((each) => store.ledger.record(each)))
     let clock = now

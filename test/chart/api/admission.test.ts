@@ -58,7 +58,9 @@ async function offerAll(t: Test, plane: ControlPlane, args: string[]) {
 
 t.test('the chart on an API server', { skip }, async (t) => {
   // Accounts of pods are made by a controller, and none runs.
-  const plane = await startControlPlane('127.0.0.1', ['--disable-admission-plugins=ServiceAccount'])
+  const plane = await startControlPlane('127.0.0.1', () => [
+    '--disable-admission-plugins=ServiceAccount',
+  ])
   t.teardown(() => plane.close())
   await restricted(plane, 'bids')
   const install = (name: string, ...args: string[]) =>

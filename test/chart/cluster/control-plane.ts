@@ -40,7 +40,10 @@ export interface ControlPlane {
  */
 export const unchecked = ['--disable-openapi-validation']
 
-export async function startControlPlane(host = '127.0.0.1', more: string[] = []) {
+export async function startControlPlane(
+  host = '127.0.0.1',
+  more: (file: (name: string, content: string) => string) => string[] = () => [],
+) {
   const folder = mkdtempSync(join(tmpdir(), 'bidweir-k8s-'))
   const file = (name: string, content: string) => {
     // helm warns of a configuration that others may read
@@ -67,7 +70,7 @@ export async function startControlPlane(host = '127.0.0.1', more: string[] = [])
     ...['--service-cluster-ip-range=10.96.0.0/16', '--endpoint-reconciler-type=none'],
     ...[`--service-account-key-file=${pub}`, `--service-account-signing-key-file=${key}`],
     '--service-account-issuer=https://kubernetes.default.svc',
-    ...more,
+    ...more(file),
   ]
   // The collection of garbage by default is a fifth of the CPU of the API server and of helm.
   const seldom = { ...process.env, GOGC: '200' }

@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { stringify } from 'yaml'
+import { authority } from '../../support/authority.ts'
 import { startLimit, until } from '../../support/until.ts'
 import { type ControlPlane, startControlPlane } from './control-plane.ts'
 import { serveDns } from './dns.ts'
@@ -69,6 +70,23 @@ const kubelet = (cgroup: string) => ({
   ...{ syncFrequency: '5s', nodeStatusUpdateFrequency: '5s' },
 })
 
+/** The API server tells other servers, such as those of metrics, who asks. */
+function aggregation(file: (name: string, content: string) => string): string[] {
+  const issuer = authority('front proxy')
+  if (issuer === null) throw new Error('openssl not found')
+  const { cert, key } = issuer.issue('front-proxy')
+  return [
+    `--requestheader-client-ca-file=${file('front-proxy-ca.pem', issuer.cert)}`,
+    `--proxy-client-cert-file=${file('front-proxy.pem', cert)}`,
+    `--proxy-client-key-file=${file('front-proxy.key', key)}`,
+    ...[
+      '--requestheader-username-headers=X-Remote-User',
+      '--requestheader-group-headers=X-Remote-Group',
+    ],
+    '--requestheader-extra-headers-prefix=X-Remote-Extra-',
+  ]
+}
+
 interface ClusterNode extends ControlPlane {
   /** What the programs logged last. */
   logs(): string
@@ -76,8 +94,9 @@ interface ClusterNode extends ControlPlane {
 
 export async function startNode(images: string, cgroup: string): Promise<ClusterNode> {
   execFileSync('sh', ['-e', '-c', network], { stdio: ['ignore', 'ignore', 'inherit'] })
-  const plane = await startControlPlane(nodeAddress, [
+  const plane = await startControlPlane(nodeAddress, (file) => [
     ...['--allow-privileged=true', '--kubelet-preferred-address-types=InternalIP'],
+    ...aggregation(file),
   ])
   const { folder } = plane
   const file = (name: string, content: string) => {
@@ -123,6 +142,8 @@ export async function startNode(images: string, cgroup: string): Promise<Cluster
   start(
     'kube-controller-manager',
     ...[kubeconfig, '--leader-elect=false', `--service-account-private-key-file=${key}`],
+    ...['--horizontal-pod-autoscaler-sync-period=5s'],
+    ...['--horizontal-pod-autoscaler-initial-readiness-delay=5s'],
   )
   start('kube-scheduler', kubeconfig, '--leader-elect=false')
   start(

@@ -37,7 +37,7 @@ t.test('buckets are cumulative, and one that has seen nothing has no series', (t
   t.end()
 })
 
-t.test('beyond the busiest all share one, which never falls when places change', (t) => {
+t.test('suppliers beyond the busiest share one histogram, which never falls', (t) => {
   const { observe, scrape } = world(['a', 'b', 'c'], 1)
   observe('a', 10)
   observe('b', 4)

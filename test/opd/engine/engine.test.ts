@@ -32,11 +32,11 @@ t.test('the arm of a bid, its price, and whether the model learns from it', asyn
     ['below a floor of many digits', {}, { floor: 1.0000000001 }, 'below_floor', 1, false],
     ['fee, floor decides', { clientFee: 0.1 }, { floor: 0.85 }, 'treated', 0.85, true],
   ]
-  for (const [name, opd, asked, arm, price, teaches] of rows) {
+  for (const [name, opd, asked, arm, price, trains] of rows) {
     const { engine } = testEngine({ integrations: [integration('acme', opd)] })
     const answer = auction(engine, { id: name, ...asked })
     const record = explained(engine, answer, name)
-    t.match(record, { arm, teaches, supplier: 'acme', publisher: 'pub-1' }, name)
+    t.match(record, { arm, trains, supplier: 'acme', publisher: 'pub-1' }, name)
     t.equal(answer.price, price, name)
     t.equal(Number(answer.out), price, name)
     t.equal(answer.out, record.outBa, name)
@@ -55,7 +55,7 @@ t.test('a holdout is left at in_ba', async (t) => {
     learner.arm = 'holdout'
     const answer = auction(engine, { id: 'b' })
     t.equal(answer.price, price)
-    t.match(explained(engine, answer, 'b'), { arm: 'holdout', teaches: true })
+    t.match(explained(engine, answer, 'b'), { arm: 'holdout', trains: true })
     t.same(learner.exposed, [price])
   }
 })
@@ -69,7 +69,7 @@ t.test('what is exposed is the price really sent, in the base currency', async (
   t.same(shadow.learner.exposed, [1])
 })
 
-t.test('rates with a base of their own are honoured on every path', async (t) => {
+t.test('rates with another base are converted on every path', async (t) => {
   const { config, engine, learner } = testEngine({ integrations: [integration('acme')] })
   engine.configure({ ...config, rates: { base: 'EUR', rates: { USD: 1.25, GBP: 0.875 } } })
   for (const [currency, rate] of [
@@ -83,7 +83,7 @@ t.test('rates with a base of their own are honoured on every path', async (t) =>
   const { svcOpd } = auction(engine, { id: 'a', cur: 'GBP', price: '1.4' })
   t.same(learner.exposed, [1.26 / 0.7])
   engine.learnWin(engine.explain(svcOpd, 'a').record!, 1.05, false)
-  t.match(learner.lessons, [{ kind: 'win', cleared: 1.05 / 0.7 }])
+  t.match(learner.updates, [{ kind: 'win', cleared: 1.05 / 0.7 }])
 })
 
 t.test('a hold of one or of all integrations is factor 1 at once', async (t) => {
@@ -119,7 +119,7 @@ t.test('a model that fails costs no bid', async (t) => {
   learner.fails = true
   const answer = auction(engine, { id: 'a' })
   t.equal(answer.price, 1)
-  t.match(explained(engine, answer, 'a'), { arm: 'hold', teaches: false })
+  t.match(explained(engine, answer, 'a'), { arm: 'hold', trains: false })
   learner.fails = false
   for (const factor of [Number.NaN, 0, -1, 2, Number.POSITIVE_INFINITY]) {
     learner.factor = factor
@@ -202,6 +202,6 @@ t.test(
     const traced = await world.engine.findDecision(notice)
     t.equal(traced.record?.features.length, 300)
     const elsewhere = await world.node().findDecision(notice)
-    t.match(elsewhere, { by: 'context', record: { teaches: false } })
+    t.match(elsewhere, { by: 'context', record: { trains: false } })
   },
 )

@@ -55,7 +55,7 @@ t.test('a learner that throws: one line at once, then one a minute with a count'
   silentOn(t, lines)
 })
 
-t.test('whatever is thrown', async (t) => {
+t.test('a fault is logged whatever was thrown', async (t) => {
   const odd = Object.assign(new Error(secret), { stack: 4, message: { secret }, constructor: null })
   for (const thrown of [null, undefined, secret, { secret }, odd]) {
     const { engine, learner, lines } = world()
@@ -68,7 +68,7 @@ t.test('whatever is thrown', async (t) => {
   }
 })
 
-t.test('places do not silence each other', async (t) => {
+t.test('a fault of one place does not suppress the log of another', async (t) => {
   const { engine, learner, lines } = world({
     sink: { decided: thrower, won: thrower, withdrawn: thrower },
     shared: { put: thrower, find: thrower },

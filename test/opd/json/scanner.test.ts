@@ -105,7 +105,7 @@ t.test('a table whose keys cannot be indexed is refused', async (t) => {
     t.throws(() => new KeyTable({ [key]: () => {} }), RangeError, key)
 })
 
-t.test('documents of any length', async (t) => {
+t.test('documents of any length are read', async (t) => {
   for (const length of [1, 63, 64, 65, 126, 127, 128, 65_535, 65_536, 65_537, 131_073, 5_000_000])
     for (const [start, end] of [
       ['"', '"'],
@@ -122,7 +122,7 @@ t.test('documents of any length', async (t) => {
     }
 })
 
-t.test('the densest documents, and the deepest', async (t) => {
+t.test('the densest and the deepest documents are read', async (t) => {
   const most = 4 * 1024 * 1024
   const dense = (value: string, count: number, depth: number) => {
     const inner = `${`${value},`.repeat(count - 1)}${value}`

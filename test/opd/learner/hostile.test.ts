@@ -130,7 +130,7 @@ t.test('features fit into a context beside the longest names', (t) => {
     modelVersion: 4e9,
     publisher: longest.publisher!,
     domain: longest.domain!,
-    teaches: true,
+    trains: true,
     features,
     winIn: 0.4,
     winOut: 0.3,

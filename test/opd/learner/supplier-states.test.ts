@@ -4,7 +4,9 @@ import { drained } from '../../../opd/base/slices.ts'
 import type { Outcome } from '../../../opd/learner/control/evidence.ts'
 import { SupplierStates } from '../../../opd/learner/control/supplier-states.ts'
 import { Visits } from '../../../opd/learner/control/visits.ts'
-import { type BidFacts, createLearner, type Policy } from '../../../opd/learner.ts'
+import { OnlineLearner } from '../../../opd/learner/learner.ts'
+import { type BidFacts, createLearner, type Policy, refit } from '../../../opd/learner.ts'
+import { taught, start as taughtFrom } from '../../support/learners.ts'
 import { source } from '../../support/random.ts'
 
 const start = 1_760_000_000_000
@@ -36,6 +38,59 @@ t.test('what was measured is not forgotten by a restart', (t) => {
   const bids = before.of(1).evidence.total('optimised', 'bids')
   for (let n = 0; n < 100; n++) after.of(1).resolved(outcome, 1)
   t.ok(after.of(1).evidence.total('optimised', 'bids') > 0.9 * bids)
+  t.end()
+})
+
+t.test(
+  'bids that were sent before the first fit are no evidence, but their wins count as results',
+  (t) => {
+    const states = new SupplierStates()
+    const sent = (at: number): Outcome => ({
+      ...{ arm: 'treated', held: false, inBa: 1, lnF: Math.log(0.9), sent: 0.9, at },
+      ...{ winIn: 0.5, winOut: 0.48, weight: 0.04, publisher: 2, seat: 3 },
+    })
+    const settled = (at: number, bids: number) => {
+      for (let n = 0; n < bids; n++) {
+        states.of(1).exposed(sent(at), 20_000)
+        states.of(1).resolved(sent(at), 1)
+        states.of(1).won(sent(at), 0.9, at + 100)
+      }
+    }
+    const evidence = () => {
+      const of = states.of(1).evidence
+      return [of.total('tried', 'bids'), of.total('tried', 'wins')]
+    }
+    settled(start, 100)
+    t.same(evidence(), [100, 100])
+    const { trust } = states.tried
+    states.fitted(start + 1000)
+    t.same(evidence(), [0, 0])
+    settled(start + 999, 10)
+    states.of(1).withdrawn(sent(start + 999))
+    states.of(1).settled(sent(start + 999), 0.9)
+    t.same(evidence(), [0, 0], 'its result came after the fit')
+    t.ok(states.tried.trust > trust)
+    settled(start + 1000, 10)
+    states.fitted(start + 2000)
+    t.same(evidence(), [10, 10], 'only the first fit begins anew')
+    const again = new SupplierStates()
+    again.restore({ suppliers: states.saved().map((each) => each()), ...states.rest() })
+    again.of(1).resolved(sent(start + 999), 1)
+    again.fitted(start + 2000)
+    t.same(again.of(1).evidence.total('tried', 'bids'), 10)
+    t.end()
+  },
+)
+
+t.test('the evidence of a learner begins with its first fit', (t) => {
+  const [learner] = taught(1, 3000, 100)
+  const from = () => learner!['suppliers'].rest().pool.from
+  t.equal(from(), 0)
+  const now = taughtFrom + 400_000
+  learner!.advance(now)
+  learner!.applyRefit(refit(learner!.refitJob(now)!))
+  t.equal(from(), now)
+  t.equal(new OnlineLearner({}, learner!.snapshot())['suppliers'].rest().pool.from, now)
   t.end()
 })
 

@@ -58,7 +58,7 @@ for (const [name, each, wanted] of rows)
     t.end()
   })
 
-t.test('and nothing else, whatever the request says', (t) => {
+t.test('no other member of a request is a feature', (t) => {
   const root =
     '"user":{"id":"u"},"device":{"ip":"1.2.3.4","ifa":"i","ua":"b","devicetype":4,"geo":{"country":"DEU","lat":52.5}},"site":{"domain":"a.example","keywords":"k","publisher":{"id":"p"}}'
   const imp = `${banner},"tagid":"top","ext":{"secret":1}`

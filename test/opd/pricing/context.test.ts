@@ -34,7 +34,7 @@ const record = (over: Partial<DecisionRecord> = {}) =>
     ...over,
   })
 
-t.test('what goes in comes out, for any names and money', async (t) => {
+t.test('any record is decoded as it was encoded', async (t) => {
   fc.assert(
     fc.property(
       fc.record({
@@ -51,7 +51,7 @@ t.test('what goes in comes out, for any names and money', async (t) => {
         publisher: fc.stringMatching(/^.{0,16}$/),
         domain: fc.stringMatching(/^.{0,24}$/),
         seat: fc.option(fc.stringMatching(/^.{1,16}$/), { nil: undefined }),
-        teaches: fc.boolean(),
+        trains: fc.boolean(),
         features: fc.uint8Array({ maxLength: 90 }),
       }),
       (over) => {

@@ -10,7 +10,7 @@ import { integration } from '../../support/opd-doubles.ts'
 const start = 1_800_000_000_000
 const most = 4000
 
-t.test('all of them up to the bound, a uniform sample beyond', async (t) => {
+t.test('up to the limit all decisions train, beyond it a uniform sample', async (t) => {
   const sampler = new ExposureSampler(mulberry32(1))
   /** How many of a second's decisions train, in its first and second half. */
   function second(n: number, decisions: number): [number, number] {
@@ -53,11 +53,11 @@ t.test('a decision that is left out trains with neither its exposure nor its win
   t.equal(counted().exposuresLeftOut, 1)
   t.equal(answer.price, 0.9, 'it has its price')
   const { record } = engine.explain(answer.svcOpd, 'last')
-  t.match(record, { teaches: false, arm: 'treated', outBa: '0.9' })
+  t.match(record, { trains: false, arm: 'treated', outBa: '0.9' })
   engine.learnWin(record!, 0.8, false)
-  t.same(learner.lessons, [])
+  t.same(learner.updates, [])
   clock.now += 5000
   const next = engine.explain(auction(engine, { id: 'next' }).svcOpd, 'next').record!
   engine.learnWin(next, 0.8, false)
-  t.equal(learner.lessons.length, 1)
+  t.equal(learner.updates.length, 1)
 })

@@ -56,16 +56,19 @@ t.test('a foreign key, another bid and garbage are invalid and never thrown', as
   )
 })
 
-t.test('absent, unexpanded, expired and from the future', async (t) => {
-  t.equal(codec.decode(undefined, 'bid-1', at).state, 'absent')
-  t.equal(codec.decode('', 'bid-1', at).state, 'absent')
-  t.equal(codec.decode('${SVC_OPD_CONTEXT}', 'bid-1', at).state, 'unexpanded')
-  const { text } = codec.encode(record())
-  t.equal(codec.decode(text, 'bid-1', at + 48 * hour).state, 'valid')
-  t.equal(codec.decode(text, 'bid-1', at + 48 * hour + 1).state, 'expired')
-  t.equal(codec.decode(text, 'bid-1', at - 5 * 60_000).state, 'valid')
-  t.equal(codec.decode(text, 'bid-1', at - 5 * 60_000 - 1).state, 'invalid')
-})
+t.test(
+  'contexts that are absent, unexpanded, expired or from the future have their state',
+  async (t) => {
+    t.equal(codec.decode(undefined, 'bid-1', at).state, 'absent')
+    t.equal(codec.decode('', 'bid-1', at).state, 'absent')
+    t.equal(codec.decode('${SVC_OPD_CONTEXT}', 'bid-1', at).state, 'unexpanded')
+    const { text } = codec.encode(record())
+    t.equal(codec.decode(text, 'bid-1', at + 48 * hour).state, 'valid')
+    t.equal(codec.decode(text, 'bid-1', at + 48 * hour + 1).state, 'expired')
+    t.equal(codec.decode(text, 'bid-1', at - 5 * 60_000).state, 'valid')
+    t.equal(codec.decode(text, 'bid-1', at - 5 * 60_000 - 1).state, 'invalid')
+  },
+)
 
 t.test('a key rotation loses no context', async (t) => {
   const [old, fresh] = [key(1), key(2)]

@@ -18,10 +18,10 @@ t.test(
       withdrawn: (line: object) => void lines.push({ ...line, withdrawn: true }),
     }
     const { engine } = testEngine({ integrations: [integration('acme')], sink })
-    const won = async (asked: AskedBid, teaches = true) => {
+    const won = async (asked: AskedBid, trains = true) => {
       const { svcOpd } = auction(engine, asked)
       const { record } = await engine.findDecision({ bidId: asked.id, svcOpd, ssp: undefined })
-      if (teaches) engine.learnWin(record!, 0.8, false)
+      if (trains) engine.learnWin(record!, 0.8, false)
       else engine.withdrawExposure(record!)
       return lines.splice(0)
     }

@@ -30,7 +30,7 @@ t.test('a JSON number becomes a plain decimal of the same value', async (t) => {
   for (const [wire, text] of cases) t.equal(plain(wire), text, wire)
 })
 
-t.test('what is no finite number has no decimal', async (t) => {
+t.test('a text that is no finite number is no decimal', async (t) => {
   for (const text of ['1e999', '', '-1', 'x', '1.', '.5', '1e', '0x10', '1e99999'])
     t.equal(decimal(text), null, text)
 })

@@ -58,8 +58,8 @@ t.test('another factor than the logged one: the truth lies within the intervals'
     let widest = 0
     for (const seed of seeds) {
       const { integrations } = replayOf({ bids: 20_000, seed }, () => constant(factor, wrong))
-      const [{ verdict, doubly_robust: robust, slice }] = integrations as [(typeof integrations)[0]]
-      t.equal(verdict, 'verified', `${slice.effective} effective`)
+      const [{ status, doubly_robust: robust, slice }] = integrations as [(typeof integrations)[0]]
+      t.equal(status, 'verified', `${slice.effective} effective`)
       const truth = chance(factor)
       const kept = truth / chance(1)
       const checks = [
@@ -113,14 +113,14 @@ t.test('what the slice cannot carry is model-based, unverified', (t) => {
   ]
   for (const [name, market, factor, why] of cases) {
     const { total } = replayOf(market, () => constant(factor, 1))
-    t.equal(total.verdict, 'model-based, unverified', name)
+    t.equal(total.status, 'model-based, unverified', name)
     t.match(total.why.join(), why)
     t.equal(total.ips, null)
     t.equal(total.doubly_robust, null)
     t.ok(Math.abs(total.model.win_rate! - chance(factor)) < 1e-9, 'the model is still printed')
   }
   const { total } = replayOf({ bids: 20_000, holdout: 0 }, () => constant(0.9, 1))
-  t.equal(total.verdict, 'verified')
+  t.equal(total.status, 'verified')
   t.match(total.why.join(), /kept wins and spend are unverified/)
   t.equal(total.doubly_robust!.kept_wins, null)
   t.end()

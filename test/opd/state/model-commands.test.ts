@@ -6,19 +6,19 @@ import type { Policy } from '../../../opd/learner.ts'
 import { initialControl } from '../../../opd/state/model-control.ts'
 import { snapshots } from '../../../opd/state/snapshots.ts'
 import { operatorOf } from '../../support/model-control.ts'
-import { cold, expects, facts, hour, modelManagerIn, teach } from '../../support/model-manager.ts'
+import { cold, expects, facts, hour, modelManagerIn, train } from '../../support/model-manager.ts'
 import { newFolder } from '../../support/process.ts'
 
 t.test('frozen: it decides and does not learn; what was won meanwhile counts after', async (t) => {
   const dir = newFolder()
   const modelManager = modelManagerIn(dir)
-  teach(modelManager, 100, true)
-  const before = teach(modelManager, 50, false)
+  train(modelManager, 100, true)
+  const before = train(modelManager, 50, false)
   const operator = await operatorOf(t)
   await operator.freeze(true)
   await operator.execute(modelManager)
   const frozen = expects(modelManager)
-  const during = teach(modelManager, 50, true)
+  const during = train(modelManager, 50, true)
   t.ok(
     during.every(({ length }) => length === 0),
     'contexts carry nothing to learn from',
@@ -82,11 +82,11 @@ t.test(
     await t.rejects(operator.rollback(dir), /no earlier snapshot/)
     for (const id of ['revenue-7', '../x', 'revenue', 'x-1'])
       await t.rejects(operator.rollback(dir, id), /no snapshot /)
-    teach(modelManager, 300, true)
+    train(modelManager, 300, true)
     await modelManager.save()
     const good = expects(modelManager)
     now += hour
-    const pending = teach(modelManager, 300, false)
+    const pending = train(modelManager, 300, false)
     modelManager.of('revenue').advance(1e13)
     await modelManager.save()
     t.ok(expects(modelManager) < good)
@@ -99,7 +99,7 @@ t.test(
     for (const features of pending) modelManager.of('revenue').win(features, 1, 5)
     t.equal(expects(modelManager), good)
     t.equal(modelManager.of('revenue').counts.stale, 300)
-    const marked = teach(modelManager, 200, true)
+    const marked = train(modelManager, 200, true)
     t.ok(expects(modelManager) > good, 'and it goes on learning')
     t.ok(marked[0]!.length > 0)
     await modelManager.close()
@@ -107,7 +107,7 @@ t.test(
     await operator.execute(again)
     t.equal(again.control.epochs.revenue, 1)
     again.of('revenue').win(marked[0]!, 1, 9)
-    t.equal(again.of('revenue').counts.stale, 0, 'the epoch lives over a restart')
+    t.equal(again.of('revenue').counts.stale, 0, 'the epoch survives a restart')
     again.of('revenue').win(pending[0]!, 1, 9)
     t.equal(again.of('revenue').counts.stale, 1)
     await operator.rollback(dir)
@@ -119,11 +119,11 @@ t.test(
 t.test('exposures that waited in a snapshot are not learned after a rollback to it', async (t) => {
   const dir = newFolder()
   const modelManager = modelManagerIn(dir)
-  teach(modelManager, 200, true)
-  teach(modelManager, 200, false)
+  train(modelManager, 200, true)
+  train(modelManager, 200, false)
   await modelManager.save()
   const before = expects(modelManager)
-  teach(modelManager, 50, true)
+  train(modelManager, 50, true)
   await modelManager.save()
   const operator = await operatorOf(t)
   await operator.rollback(dir, 'revenue-1')
@@ -135,7 +135,7 @@ t.test('exposures that waited in a snapshot are not learned after a rollback to 
 t.test('a damaged snapshot is no place to go back to', async (t) => {
   const dir = newFolder()
   const modelManager = modelManagerIn(dir)
-  teach(modelManager, 100, true)
+  train(modelManager, 100, true)
   await modelManager.save()
   await modelManager.save()
   const before = expects(modelManager)
@@ -150,8 +150,8 @@ t.test('a damaged snapshot is no place to go back to', async (t) => {
 t.test('a supplier is forgotten, the others are not', async (t) => {
   const dir = newFolder()
   const modelManager = modelManagerIn(dir)
-  teach(modelManager, 300, false, 'other')
-  const features = teach(modelManager, 300, true)
+  train(modelManager, 300, false, 'other')
+  const features = train(modelManager, 300, true)
   const [acme, other] = [expects(modelManager), expects(modelManager, 'other')]
   const operator = await operatorOf(t)
   await operator.reset('acme')
@@ -171,7 +171,7 @@ t.test('a supplier is forgotten, the others are not', async (t) => {
 t.test('a database that is older than the models is raised to their epoch', async (t) => {
   const dir = newFolder()
   const modelManager = modelManagerIn(dir)
-  teach(modelManager, 100, true)
+  train(modelManager, 100, true)
   await modelManager.save()
   await modelManager.save()
   const first = await operatorOf(t)
@@ -187,7 +187,7 @@ t.test('a database that is older than the models is raised to their epoch', asyn
 
 t.test('a damaged base is refused; the node goes on from its own model', async (t) => {
   const modelManager = modelManagerIn(newFolder())
-  teach(modelManager, 100, true)
+  train(modelManager, 100, true)
   const before = expects(modelManager)
   const operator = await operatorOf(t)
   await operator.source.raise('revenue', 3, Buffer.from('x'))

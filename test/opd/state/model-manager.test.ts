@@ -12,14 +12,14 @@ import {
   hour,
   infos,
   modelManagerIn,
-  teach,
+  train,
 } from '../../support/model-manager.ts'
 import { newFolder } from '../../support/process.ts'
 
 t.test('what was learned is there after a restart, its version rises', async (t) => {
   const dir = newFolder()
   const first = modelManagerIn(dir)
-  teach(first, 300, true)
+  train(first, 300, true)
   const learned = expects(first)
   t.ok(learned > cold)
   await first.close()
@@ -33,10 +33,10 @@ t.test('what was learned is there after a restart, its version rises', async (t)
 t.test('a damaged snapshot is refused loudly, the one before it serves', async (t) => {
   const dir = newFolder()
   const first = modelManagerIn(dir)
-  teach(first, 300, true)
+  train(first, 300, true)
   await first.save()
   const learned = expects(first)
-  teach(first, 300, true)
+  train(first, 300, true)
   await first.close()
   const newest = snapshots(readdirSync(dir), 'revenue')[0]!.file
   const bytes = readFileSync(join(dir, newest))
@@ -61,10 +61,10 @@ t.test('a damaged snapshot is refused loudly, the one before it serves', async (
 t.test('a snapshot of another version is no error: what is restored is said at info', async (t) => {
   const dir = newFolder()
   const first = modelManagerIn(dir)
-  teach(first, 300, true)
+  train(first, 300, true)
   await first.save()
   const learned = expects(first)
-  teach(first, 300, true)
+  train(first, 300, true)
   await first.close()
   const files = snapshots(readdirSync(dir), 'revenue')
   /** The learner's part of a snapshot begins with the magic number whose last byte is the version. */
@@ -116,8 +116,8 @@ t.test(
       return expects(modelManager) - before
     }
     const first = modelManagerIn(dir)
-    teach(first, 300, true)
-    teach(first, 8, false)
+    train(first, 300, true)
+    train(first, 8, false)
     await first.close()
     t.ok(later(modelManagerIn(dir)) < 0, 'learned as losses')
     t.equal(later(modelManagerIn(dir)), 0, 'nobody has said that the life before ended in order')

@@ -117,7 +117,7 @@ t.test('what a service logs replay reads; a stopped service leaves its models', 
   t.equal(stderr, '')
   t.match(JSON.parse(stdout), {
     counts: { decisions: bids, wins: won, bad: 0, unmatched_wins: 0 },
-    integrations: [{ ssp: 'demo', verdict: 'model-based, unverified', policy: { from: 'file' } }],
+    integrations: [{ ssp: 'demo', status: 'model-based, unverified', policy: { from: 'file' } }],
   })
   const log = readFileSync(file, 'utf8')
   for (const private_ of [

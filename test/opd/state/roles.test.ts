@@ -35,7 +35,7 @@ function cluster(roles: readonly NodeRole[]) {
   })
   let bids = 0
   /** A bid at each serving node, won at another. */
-  const teach = (won: boolean) => {
+  const train = (won: boolean) => {
     const serving = nodes.filter(({ role }) => role !== 'train')
     for (const [n, { learner }] of serving.entries()) {
       const decision = learner.decide(facts, policy, `k${bids++}`, now, () => 0.5)
@@ -59,14 +59,14 @@ function cluster(roles: readonly NodeRole[]) {
       }),
     )
   const chances = () => nodes.map(({ learner }) => learner.winChance(facts, 2)!)
-  return { nodes, teach, rounds, chances, close }
+  return { nodes, train, rounds, chances, close }
 }
 
 t.test('the trainer learns from bids and wins of the others', async (t) => {
-  const { nodes, teach, rounds, chances, close } = cluster(['serve', 'train', 'serve'])
+  const { nodes, train, rounds, chances, close } = cluster(['serve', 'train', 'serve'])
   t.teardown(close)
   await rounds(1)
-  for (let n = 0; n < 60; n++) teach(true)
+  for (let n = 0; n < 60; n++) train(true)
   t.equal(chances()[0], cold, 'a node that serves does not train')
   await rounds(8)
   const [one, trainer, two] = chances()
@@ -80,19 +80,19 @@ t.test('the trainer learns from bids and wins of the others', async (t) => {
 })
 
 t.test('a version names the same model on every node', async (t) => {
-  const { nodes, teach, rounds, close } = cluster(['all', 'all', 'all'])
+  const { nodes, train, rounds, close } = cluster(['all', 'all', 'all'])
   t.teardown(close)
   const versions = () => nodes.map(({ modelManager }) => modelManager.version('revenue'))
   await nodes[0]!.modelManager.save()
   await rounds(2)
-  for (let n = 0; n < 20; n++) teach(true)
+  for (let n = 0; n < 20; n++) train(true)
   await rounds(8)
   const [one, two, three] = versions()
   t.ok(one! > 1)
   t.same([two, three], [one, one])
   for (const { modelManager } of nodes) await modelManager.save()
   t.same(versions(), [one, one, one], 'a snapshot has the version of the model')
-  for (let n = 0; n < 20; n++) teach(true)
+  for (let n = 0; n < 20; n++) train(true)
   await rounds(8)
   const later = versions()
   t.ok(later[0]! > one!)

@@ -23,7 +23,7 @@ interface Node {
   bucket: LeasedBucket
   /** Requests a second, by time. */
   load: (now: number) => number
-  /** Milliseconds from which it lives, and until. */
+  /** Milliseconds from which the node runs, and until which. */
   from?: number
   until?: number
   refused?: number
@@ -153,7 +153,7 @@ for (const [name, loads] of [
     t.end()
   })
 
-  t.test(`${name}: a node dies with the tokens that it has`, (t) => {
+  t.test(`${name}: a node ends with the tokens that it has`, (t) => {
     holds(t, simulate(three(0, 10_000), 30_000), 300, name, [0, 10_000])
     t.end()
   })

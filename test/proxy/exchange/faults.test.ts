@@ -140,7 +140,7 @@ t.test('a request that never reached the wire goes to the other endpoint', async
   t.teardown(() => Promise.all([proxy.close(), alive.close()]))
   for (let n = 0; n < 30; n++) t.equal((await raw(proxy.port, post('/bid/acme', '{}'))).status, 200)
   const up = await sample(proxy.registry, `bidweir_endpoint_up{ssp="acme",endpoint="${dead.url}"}`)
-  t.equal(up, 0, 'and the dead one is ejected')
+  t.equal(up, 0, 'and the one that is down is ejected')
 })
 
 t.test('the last endpoint is never ejected', async (t) => {

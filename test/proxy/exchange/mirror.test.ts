@@ -10,7 +10,7 @@ import { timePasses, until } from '../../support/until.ts'
 const answer = (...prices: number[]) =>
   JSON.stringify({ seatbid: [{ bid: prices.map((price) => ({ price })) }] })
 
-/** What each side answers stands in the request, as `{real: […], mirror: […]}`: a status, or prices. */
+/** The request contains what each side answers, as `{real: […], mirror: […]}`: a status, or prices. */
 async function world(t: Test, share = 1, timeout = '20s') {
   const seen: {
     side: string

@@ -236,7 +236,7 @@ t.test('a drain sends GOAWAY, and answers the requests in flight', async (t) => 
   await proxy.close()
 })
 
-t.test('an old connection is told to close after its next request', async (t) => {
+t.test('a connection that is too old gets GOAWAY after its next request', async (t) => {
   const { open } = await world(t, { more: { maxConnectionAge: '0s' } })
   const session = open()
   const goaway = new Promise((resolve) => session.once('goaway', resolve))

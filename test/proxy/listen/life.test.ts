@@ -53,7 +53,7 @@ t.test('a request that arrived while the loop was held finds its connection open
   t.match((await asked).bytes, /^HTTP\/1\.1 20/)
 })
 
-t.test('who had connected when the listener closed is answered', async (t) => {
+t.test('a caller that had connected when the listener closed is answered', async (t) => {
   const supplier = await httpSupplier((_request, response) => void response.end('{}'))
   const proxy = await startProxy({ acme: { endpoints: [supplier.url] } })
   t.teardown(() => Promise.all([proxy.close(), supplier.close()]))

@@ -97,7 +97,7 @@ for (const [title, script, wanted] of faults)
   t.test(`${title} from the supplier's host ends that exchange alone`, async (t) => {
     const { proxy } = await passTo(t, script)
     t.match(await raw(proxy.port, get('/pass/acme/x')), wanted)
-    t.equal((await raw(proxy.port, get('/pass/nobody/x'))).status, 404, 'the process lives')
+    t.equal((await raw(proxy.port, get('/pass/nobody/x'))).status, 404, 'the process goes on')
   })
 
 t.test('a caller that leaves cancels the upstream request', async (t) => {

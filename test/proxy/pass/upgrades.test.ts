@@ -14,7 +14,7 @@ const offer = 'Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: x
 const [major = 0, minor = 0] = process.versions.node.split('.').map(Number)
 const ignores = major > 24 || (major === 24 && minor >= 9)
 
-t.test('a WebSocket upgrade is carried both ways', async (t) => {
+t.test('a WebSocket upgrade is forwarded in both directions', async (t) => {
   const { proxy } = await passTo(t, (socket, request) => {
     const key = /sec-websocket-key: (\S+)/i.exec(request)![1]!
     const accept = createHash('sha1')
@@ -60,7 +60,7 @@ t.test('an upgrade with a body is refused, and no other connection ends', async 
     if (ignores) t.equal(answer.body, 'plain', framing)
     else t.ok(answer.body === 'plain' || answer.closed, framing)
   }
-  t.equal((await raw(proxy.port, get('/pass/nobody/x'))).status, 404, 'the process lives')
+  t.equal((await raw(proxy.port, get('/pass/nobody/x'))).status, 404, 'the process goes on')
 })
 
 t.test('an upgrade outside of /pass is 404', async (t) => {
@@ -89,7 +89,7 @@ t.test('a caller that leaves before its upgrade is answered cancels it', async (
   }
 })
 
-t.test('what is said before an upgrade is answered is not lost', async (t) => {
+t.test('bytes that arrive before an upgrade is answered are not lost', async (t) => {
   const { proxy } = await passTo(t, (socket) => {
     socket.removeAllListeners('data')
     socket.on('data', (chunk) => socket.write(`echo:${String(chunk)}`))

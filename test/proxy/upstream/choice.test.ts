@@ -67,7 +67,7 @@ t.test('the second priority is used while less than half of the first is availab
   t.end()
 })
 
-t.test('if too few of every priority are available, health is not believed', (t) => {
+t.test('if too few endpoints of every priority are available, all are used', (t) => {
   const all = [1, 2, 3].map((n) => endpoint(`${n}`, { available: n === 1, usable: n < 3 }))
   const table = new EndpointTable(all, null)
   t.equal(table.panicking, true)

@@ -31,7 +31,7 @@ function endpoints(count: number, outliers: object = {}) {
   return { clock, lines, all, of: new Endpoints(all, options(clock, outliers)) }
 }
 
-t.test('of two the less busy one is chosen', (t) => {
+t.test('of two endpoints the less busy one is chosen', (t) => {
   const { all, of } = endpoints(2)
   all[0]!.inFlight = 1
   for (let n = 0; n < 100; n++) if (of.choose() !== all[1]) t.fail('the busier of both')
@@ -110,7 +110,7 @@ t.test('ejected after five failures in a row, twice as long each time, probed on
   t.end()
 })
 
-t.test('the last one that is left is never ejected', (t) => {
+t.test('the last endpoint is never ejected', (t) => {
   const { all, of } = endpoints(3)
   for (const each of all) for (let n = 0; n < 20; n++) of.failed(each, 'timeout')
   t.same(
@@ -249,40 +249,43 @@ t.test('checks that succeed again end an ejection', (t) => {
   t.end()
 })
 
-t.test('the only endpoint of a supplier is shown as failing, logged, and back', async (t) => {
-  let mode: 'reset' | 'status' | 'silent' | 'good' = 'reset'
-  const supplier = await rawSupplier((socket) => {
-    if (mode === 'reset') reset(socket)
-    else if (mode === 'status') socket.write(answerText('502 No', ''))
-    else if (mode === 'good') socket.write(answerText('200 OK', '{}'))
-  })
-  t.teardown(() => supplier.close())
-  const { url } = supplier
-  const up = `bidweir_endpoint_up{ssp="acme",endpoint="${url}"}`
-  for (const [failing, fields, timeout] of [
-    ['reset', { reason: 'reset' }, '20s'],
-    ['status', { reason: 'status', status: 502 }, '20s'],
-    ['silent', { reason: 'timeout' }, '30ms'],
-  ] as const) {
-    mode = failing
-    const proxy = await startProxy({ acme: { endpoints: [url], timeout } })
-    t.teardown(() => proxy.close())
-    const send = () => raw(proxy.port, post('/bid/acme?user=secret', '{}'))
-    const endpoint = () => proxy.proxy.suppliers.get('acme')!.endpoints.all[0]!
-    t.equal(await sample(proxy.registry, up), 1)
-    for (let n = 0; n < 7; n++) await send()
-    t.match(proxy.lines, [{ ssp: 'acme', endpoint: url, state: 'failing', ...fields }], failing)
-    t.equal(proxy.lines.length, 1, 'once')
-    t.equal(await sample(proxy.registry, up), 0)
-    t.equal(endpoint().state, 'failing')
-    t.ok(endpoint().failures >= 7)
-    mode = 'good'
-    await until(async () => (await send()).status === 200)
-    t.match(proxy.lines.slice(1), [{ ssp: 'acme', endpoint: url, state: 'up' }])
-    t.equal(await sample(proxy.registry, up), 1)
-    t.notMatch(JSON.stringify(proxy.lines), /secret/)
-  }
-})
+t.test(
+  'the only endpoint of a supplier that fails is shown and logged, and so is its return',
+  async (t) => {
+    let mode: 'reset' | 'status' | 'silent' | 'good' = 'reset'
+    const supplier = await rawSupplier((socket) => {
+      if (mode === 'reset') reset(socket)
+      else if (mode === 'status') socket.write(answerText('502 No', ''))
+      else if (mode === 'good') socket.write(answerText('200 OK', '{}'))
+    })
+    t.teardown(() => supplier.close())
+    const { url } = supplier
+    const up = `bidweir_endpoint_up{ssp="acme",endpoint="${url}"}`
+    for (const [failing, fields, timeout] of [
+      ['reset', { reason: 'reset' }, '20s'],
+      ['status', { reason: 'status', status: 502 }, '20s'],
+      ['silent', { reason: 'timeout' }, '30ms'],
+    ] as const) {
+      mode = failing
+      const proxy = await startProxy({ acme: { endpoints: [url], timeout } })
+      t.teardown(() => proxy.close())
+      const send = () => raw(proxy.port, post('/bid/acme?user=secret', '{}'))
+      const endpoint = () => proxy.proxy.suppliers.get('acme')!.endpoints.all[0]!
+      t.equal(await sample(proxy.registry, up), 1)
+      for (let n = 0; n < 7; n++) await send()
+      t.match(proxy.lines, [{ ssp: 'acme', endpoint: url, state: 'failing', ...fields }], failing)
+      t.equal(proxy.lines.length, 1, 'once')
+      t.equal(await sample(proxy.registry, up), 0)
+      t.equal(endpoint().state, 'failing')
+      t.ok(endpoint().failures >= 7)
+      mode = 'good'
+      await until(async () => (await send()).status === 200)
+      t.match(proxy.lines.slice(1), [{ ssp: 'acme', endpoint: url, state: 'up' }])
+      t.equal(await sample(proxy.registry, up), 1)
+      t.notMatch(JSON.stringify(proxy.lines), /secret/)
+    }
+  },
+)
 
 t.test('an endpoint that refuses connections is failing', async (t) => {
   const supplier = await httpSupplier((_request, response) => response.end('{}'))

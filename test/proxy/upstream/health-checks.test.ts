@@ -41,7 +41,7 @@ t.test('without checks, only an endpoint that failed earlier ones changes its st
     changed.push([endpoint, fault])
   })
   checks.configure([healthy!, failed!], undefined, null)
-  // Each change is told to all processes of the node: thousands of suppliers have none at a start.
+  // Each change is sent to all processes of the node: thousands of suppliers send none at a start.
   t.strictSame(changed, [[failed, null]])
   t.end()
 })
@@ -150,7 +150,7 @@ t.test('while all fail their checks, all get bids', async (t) => {
   t.equal(await sample(proxy.registry, 'bidweir_endpoints_panic{ssp="acme"}'), 1)
 })
 
-t.test('a reload without checks ends them, and believes the endpoint again', async (t) => {
+t.test('a reload without checks ends them, and the endpoint is used again', async (t) => {
   const [one, two] = [await checked(t), await checked(t)]
   const endpoints = [one.url, two.url]
   const proxy = await startProxy({ acme: { endpoints, healthCheck: fast } })

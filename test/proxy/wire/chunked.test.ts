@@ -35,7 +35,7 @@ t.test(
   },
 )
 
-t.test('sizes with zeros before them, and chunks of every size', (t) => {
+t.test('sizes with leading zeros, and chunks of every size, are read', (t) => {
   t.same(read('0000000000005\r\nhello\r\n00\r\n\r\n'), { body: 'hello', calls: 1, behind: 0 })
   const sizes = [1, 15, 16, 17, 255, 4096, 3]
   const text = `${sizes.map((size) => `${size.toString(16)};x="y"\r\n${'z'.repeat(size)}\r\n`).join('')}0\r\n\r\n`
@@ -45,7 +45,7 @@ t.test('sizes with zeros before them, and chunks of every size', (t) => {
   t.end()
 })
 
-t.test('what is no chunked body', (t) => {
+t.test('a malformed chunked body is refused', (t) => {
   const bad = [
     '-5\r\nhello',
     '0x5\r\nhello',

@@ -17,7 +17,9 @@ t.test('without a command: usage on stderr, 64', async (t) => {
 })
 
 t.test('version and help are answers: stdout, 0', async (t) => {
-  t.same(await command(['--version']), { code: 0, stdout: `${version}\n`, stderr: '' })
+  for (const flag of ['--version', '-V'])
+    t.same(await command([flag]), { code: 0, stdout: `${version}\n`, stderr: '' })
+  t.same(await runHere(['-h']), await runHere(['--help']))
   const help = await runHere(['--help'])
   t.match(help, { code: 0, stdout: /^Usage: bidweir /, stderr: '' })
   for (const name of commands) t.match(help.stdout, new RegExp(`^  ${name}\\b`, 'm'))
@@ -25,7 +27,7 @@ t.test('version and help are answers: stdout, 0', async (t) => {
     const { code, stdout, stderr } = await runHere([...name.split(' '), '--help'])
     t.match({ code, stderr }, { code: 0, stderr: '' }, name)
     t.match(stdout, new RegExp(`^Usage: bidweir ${name} .*\\n\\n\\w.+`), 'with its purpose')
-    t.match(stdout, /^ {2}--help /m)
+    t.match(stdout, /^ {2}-h, --help /m)
   }
 })
 

@@ -27,7 +27,7 @@ t.test('a table for people, JSON for programs', async (t) => {
     format: 1,
     counts: { decisions: 4000, bad: 0, from: '2027-01-15T08:00:00.000Z' },
     integrations: [{ ssp: 'acme', mode: 'revenue', policy: { from: 'default' } }],
-    total: { verdict: /verified/ },
+    total: { status: /verified/ },
   })
 })
 
@@ -53,7 +53,7 @@ t.test('the configuration names the policy, whatever its `enabled` says', async 
   t.equal(code, 0)
   const [acme] = JSON.parse(stdout).integrations
   t.match(acme, {
-    verdict: 'model-based, unverified',
+    status: 'model-based, unverified',
     why: [/nothing was explored/],
     ips: null,
     policy: { from: 'file', minFactor: 0.99 },

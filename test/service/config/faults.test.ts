@@ -18,6 +18,8 @@ suppliers:
     endpoints: [ftp://x]
     timeout: fast
   - endpoints: nowhere
+    endpoint: http://x
+    maxInflights: 4
 `),
     )
     t.equal(config, null)
@@ -30,6 +32,8 @@ suppliers:
       /^bidweir.yaml:7: suppliers\[0\].timeout: found "fast", allowed: a duration/,
       /suppliers\[1\].id: found nothing/,
       /suppliers\[1\].endpoints: found "nowhere", allowed: array/,
+      /:9: suppliers\[1\].endpoint: found a key that is not known \(is endpoints meant\?\), allowed: /,
+      /:10: suppliers\[1\].maxInflights: found a key that is not known \(is maxInFlight meant\?\)/,
     ])
       t.ok(
         lines.some((line) => wanted.test(line)),

@@ -1,4 +1,4 @@
-/** Where state lives: relative paths of a file are relative to the file, without a file to the working directory. */
+/** Where state is kept: relative paths of a file are relative to the file, without a file to the working directory. */
 import { existsSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import t from 'tap'

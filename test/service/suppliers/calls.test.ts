@@ -268,6 +268,28 @@ onBoth(async (t, database) => {
     t.equal(await bid('acme'), 200)
   })
 
+  t.test(
+    'apply --if-match changes nothing if a supplier has changed since the difference',
+    async (t) => {
+      const list = join(newFolder(), 'list.yaml')
+      const options = ['-f', list, '--config', config]
+      writeFileSync(list, JSON.stringify([{ ...block, timeout: '14s' }]))
+      const revisionOf = ({ stdout }: { stdout: string }) => /^revision (\d+)$/m.exec(stdout)![1]!
+      const seen = revisionOf(await runHere(['diff', ...options]))
+      const { body: before } = await change('PATCH', 'acme', { timeout: '13s' })
+      for (const more of [[], ['--dry-run']]) {
+        const refused = await runHere(['apply', ...more, '--if-match', seen, ...options])
+        t.match(refused, { code: 1, stdout: '', stderr: `changed since revision ${seen}` })
+      }
+      t.equal((await call('GET', 'acme/')).body.timeout, before.timeout)
+      const now = revisionOf(await runHere(['apply', '--dry-run', ...options]))
+      t.match(await runHere(['apply', '--if-match', now, ...options]), { code: 0, stderr: '' })
+      t.equal((await call('GET', 'acme/')).body.timeout, '14s')
+      const wrong = await runHere(['apply', '--if-match', '"x"', ...options])
+      t.match(wrong, { code: 64, stderr: /A revision as `bidweir diff` prints it/ })
+    },
+  )
+
   t.test('secrets are references, and are never shown', async (t) => {
     const folder = newFolder()
     const secret = Buffer.alloc(32, 7).toString('base64')

@@ -101,7 +101,7 @@ t.test('bids and notices of a node of two processes', async (t) => {
 t.test('changes of a node of two processes', async (t) => {
   const { node, call, ask, all, prices, yaml } = await world(t, 'location: east')
 
-  t.test('seats, data centers and holds are obeyed by all processes', async (t) => {
+  t.test('seats, data centers and holds apply in all processes', async (t) => {
     const seat = (is_active: boolean) => ({ dsp_seats: [{ name: 's', is_active }] })
     const created = await call('POST', path, {
       dsp_seats: [

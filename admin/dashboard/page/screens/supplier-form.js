@@ -189,7 +189,7 @@ function jsonFieldOf(text) {
     throw new Error(
       ownKeys.includes(other)
         ? `${jsonLabel}: ${other} has a field of its own.`
-        : `${jsonLabel}: ${other} is none of ${jsonKeys.join(', ')}.`,
+        : `${jsonLabel}: ${other} is not one of ${jsonKeys.join(', ')}.`,
     )
   return value
 }

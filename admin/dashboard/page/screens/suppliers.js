@@ -63,7 +63,7 @@ const columns = [
       opd,
     }) => html`<a href=${`#/supplier/${encodeURIComponent(ssp)}`}><${Name} name=${name} /></a>
         ${opd && opd.state !== 'on' && html`<small class="tag">${opdWords[opd.state]}</small>`}`,
-    { by: ({ name }) => name.toLowerCase(), total: (rows) => `Total of ${rows.length}` },
+    { by: ({ name }) => name.toLowerCase(), total: (rows) => `Total of ${whole(rows.length)}` },
   ),
   text(
     'State',

@@ -14,7 +14,7 @@ t.test('a late win is recorded as late, and the model learns from it', async (t)
   const answer = await notify({ bid_id: 'b1', price: '0.9', svc_opd: won.svcOpd })
   t.same(answer.body, { status: 'attributed', by: 'context', late: true })
   t.match(ledger.rows, [{ late: 1, margin: '0.1' }])
-  t.match(learner.lessons, [{ kind: 'win' }])
+  t.match(learner.updates, [{ kind: 'win' }])
 })
 
 t.test('cleared above out_ba by more than half a percent is over, and no saving', async (t) => {
@@ -34,7 +34,7 @@ t.test('cleared above out_ba by more than half a percent is over, and no saving'
     ],
   )
   t.same(
-    learner.lessons.map(({ kind, cleared }) => [kind, cleared]),
+    learner.updates.map(({ kind, cleared }) => [kind, cleared]),
     [
       ['win', 0.9045],
       ['win', 0.90451],
@@ -43,7 +43,7 @@ t.test('cleared above out_ba by more than half a percent is over, and no saving'
   )
 })
 
-t.test('margin balancing asks for the context', async (t) => {
+t.test('a win in margin mode needs its context', async (t) => {
   const { engine, notify, ledger, learner, alerts } = await impressionsApi(t, {
     integrations: [integration('acme', { mode: 'margin' })],
   })
@@ -60,7 +60,7 @@ t.test('margin balancing asks for the context', async (t) => {
   )
   const refused = { supplier: 'acme', margin: null, reason: 'svc_opd_required' }
   t.match(ledger.rows[0], { ...refused, late: 0, over: 0 })
-  t.same(learner.lessons, [])
+  t.same(learner.updates, [])
   const good = await notify({ bid_id: 'b1', price: '0.9', svc_opd: won.svcOpd })
   t.match(good.body, { status: 'attributed', by: 'context' })
   t.match((await notify({ bid_id: 'b1', price: '0.9' })).body, { status: 'duplicate' })
@@ -69,7 +69,7 @@ t.test('margin balancing asks for the context', async (t) => {
   const unread = await notify({ bid_id: 'b2', price: '0.9', svc_opd: 'unreadable' })
   t.match(unread.body, { status: 'attributed', by: 'bid_log' })
   t.match(ledger.rows.at(-1), { margin: '0.1', reason: 'context_invalid' })
-  t.match(learner.lessons.at(-1), { kind: 'withdraw' })
+  t.match(learner.updates.at(-1), { kind: 'withdraw' })
   t.equal(alerts.length, 1)
   t.match((await notify({ bid_id: 'ghost', price: '1' })).body, { status: 'unattributed' })
 })
@@ -93,7 +93,7 @@ t.test(
         ['billing', '0.1'],
       ],
     )
-    t.equal(learner.lessons.length, 1)
+    t.equal(learner.updates.length, 1)
   },
 )
 
@@ -147,23 +147,26 @@ t.test('the price_dsp of a standalone bid is the revenue of a notice without one
   }
 })
 
-t.test('tests are no money; a currency without a rate is, in its own', async (t) => {
-  const { engine, notify, ledger, learner, counters } = await impressionsApi(t)
-  const test = auction(engine, { id: 't', test: true })
-  await notify({ bid_id: 't', price: '1', svc_opd: test.svcOpd })
-  const yen = auction(engine, { id: 'y', cur: 'JPY', price: '100' })
-  await notify({ bid_id: 'y', price: '90', svc_opd: yen.svcOpd })
-  t.match(ledger.rows, [
-    { arm: 'test', margin: null },
-    { arm: 'no_rate', margin: '10', currency: 'JPY' },
-  ])
-  t.same(learner.lessons, [])
-  t.equal(counters.money.get('acme\trevenue')?.margin, 0)
-  const euro = auction(engine, { id: 'e', cur: 'EUR', price: '0.8' })
-  await notify({ bid_id: 'e', price: '0.72', svc_opd: euro.svcOpd })
-  t.match(ledger.rows.at(-1), { in_ba: '0.8', out_ba: '0.72', margin: '0.08', currency: 'EUR' })
-  t.ok(Math.abs(learner.lessons[0]!.cleared! - 0.9) < 1e-9)
-})
+t.test(
+  'a test is no money; a win in a currency without a rate is money in that currency',
+  async (t) => {
+    const { engine, notify, ledger, learner, counters } = await impressionsApi(t)
+    const test = auction(engine, { id: 't', test: true })
+    await notify({ bid_id: 't', price: '1', svc_opd: test.svcOpd })
+    const yen = auction(engine, { id: 'y', cur: 'JPY', price: '100' })
+    await notify({ bid_id: 'y', price: '90', svc_opd: yen.svcOpd })
+    t.match(ledger.rows, [
+      { arm: 'test', margin: null },
+      { arm: 'no_rate', margin: '10', currency: 'JPY' },
+    ])
+    t.same(learner.updates, [])
+    t.equal(counters.money.get('acme\trevenue')?.margin, 0)
+    const euro = auction(engine, { id: 'e', cur: 'EUR', price: '0.8' })
+    await notify({ bid_id: 'e', price: '0.72', svc_opd: euro.svcOpd })
+    t.match(ledger.rows.at(-1), { in_ba: '0.8', out_ba: '0.72', margin: '0.08', currency: 'EUR' })
+    t.ok(Math.abs(learner.updates[0]!.cleared! - 0.9) < 1e-9)
+  },
+)
 
 t.test('received is the sum of what became of notices, and the metrics say so', async (t) => {
   const { engine, notify, counters, send } = await impressionsApi(t)
