@@ -74,7 +74,7 @@ t.test(
     states.fitted(start + 2000)
     t.same(evidence(), [10, 10], 'only the first fit begins anew')
     const again = new SupplierStates()
-    again.restore({ suppliers: states.saved().map((each) => each()), ...states.rest() })
+    drained(again.restoring({ suppliers: states.saved().map((each) => each()), ...states.rest() }))
     again.of(1).resolved(sent(start + 999), 1)
     again.fitted(start + 2000)
     t.same(again.of(1).evidence.total('tried', 'bids'), 10)
