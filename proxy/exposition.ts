@@ -39,6 +39,7 @@ interface ProxyState {
   closed: ReadonlyMap<string, number>
   /** Lines of the access log, by what became of them. */
   logged: ReadonlyMap<string, number>
+  largestLag: LargestLag
 }
 
 /** A supplier as a scrape sees it, with the sums of all processes. */
@@ -499,19 +500,26 @@ class ProxyRows {
   }
 }
 
-/** Registers all metrics. `lag` records the lag of the event loop, `takeLag` returns the largest since its last call. */
-export function bindMetrics(registry: Registry, state: ProxyState) {
-  let worst = 0
-  const takeLag = () => {
-    const largest = worst
-    worst = 0
-    return largest
+/** The largest lag of the event loop between two scrapes. */
+export class LargestLag {
+  private seconds = 0
+
+  observe(seconds: number): void {
+    this.seconds = Math.max(this.seconds, seconds)
   }
-  registerRows(registry, new ProxyRows(state).rows(takeLag))
-  return {
-    lag(seconds: number): void {
-      worst = Math.max(worst, seconds)
-    },
-    takeLag,
+
+  /** Seconds, the largest since the last call. */
+  take(): number {
+    const { seconds } = this
+    this.seconds = 0
+    return seconds
   }
+}
+
+/** Registers all metrics. */
+export function bindMetrics(registry: Registry, state: ProxyState): void {
+  registerRows(
+    registry,
+    new ProxyRows(state).rows(() => state.largestLag.take()),
+  )
 }

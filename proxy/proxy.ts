@@ -13,7 +13,8 @@ import type { ExchangeContext } from './exchange/exchange.ts'
 import { openKeptGzip } from './exchange/kept-gzip.ts'
 import { LongResponses } from './exchange/long-responses.ts'
 import { RequestDecoder } from './exchange/request-decoder.ts'
-import { bindMetrics } from './exposition.ts'
+import { bindMetrics, LargestLag } from './exposition.ts'
+import { ConnectionLives } from './listen/connection-life.ts'
 import { Listener } from './listen/listener.ts'
 import { TicketKeys } from './listen/ticket-keys.ts'
 import { heldBytesLimit } from './memory.ts'
@@ -80,7 +81,9 @@ export function createProxy(
   const logged = new Map<string, number>()
   const budget: Budget = { inFlight: 0, bytes: 0, kept: 0 }
   const gzip = openKeptGzip(log)
-  const decoder = new RequestDecoder(budget, () => context.limits, gzip)
+  /** Changed by each configuration. */
+  const limits = { maxInFlight: 0, maxHeldBytes: 0, maxRequestBytes: 0, maxRewriteBytes: 0 }
+  const decoder = new RequestDecoder(budget, () => limits, gzip)
   const resolver = createResolver({
     onError: (hostname, error) =>
       log.warn(
@@ -100,33 +103,10 @@ export function createProxy(
     maxInFlight: config.maxInFlightPerSupplier,
     log,
   })
-  const gauges = (): Gauges => ({
-    connections: listener.connections,
-    http2Connections: listener.http2Connections,
-    heldBytes: budget.bytes - budget.kept,
-    indexBytes: budget.kept,
-    longResponses: context.long.running,
-    longWaiting: context.long.waiting,
-    maxHeldBytes: context.limits.maxHeldBytes,
-    decoding: decoder.running,
-    waiting: decoder.waiting,
-  })
-  const bound = bindMetrics(registry, {
-    suppliers: suppliers.all,
-    gauges,
-    others,
-    decoder,
-    closed,
-    logged,
-  })
+  const largestLag = new LargestLag()
   const lag = new LoopLag((seconds) => {
-    bound.lag(seconds)
+    largestLag.observe(seconds)
     onTick(seconds)
-  })
-  const pass = new PassThrough({
-    trusted: (remote) => context.trusted(remote),
-    via: () => context.via,
-    onError: () => onClosed('pass_upstream'),
   })
   const context: ExchangeContext = {
     engine,
@@ -138,22 +118,28 @@ export function createProxy(
     tracer,
     accessLog: null,
     refused: new RefusedRequests(),
-    limits: { maxInFlight: 0, maxHeldBytes: 0, maxRequestBytes: 0, maxRewriteBytes: 0 },
+    limits,
     recompress: 'same',
     via: null,
     trusted: () => false,
   }
-
+  const pass = new PassThrough({
+    trusted: (remote) => context.trusted(remote),
+    via: () => context.via,
+    onError: () => onClosed('pass_upstream'),
+  })
+  const lives = new ConnectionLives()
   const router = new Router({
     suppliers: suppliers.all,
     passOrigins: suppliers.passOrigins,
     context,
     pass,
     onClosed,
-    isLast: (response) => listener.isLast(response),
+    isLast: (response) => lives.isLast(response),
   })
   const listener = new Listener({
     config,
+    lives,
     sharesPort,
     tickets,
     onClosed,
@@ -163,14 +149,33 @@ export function createProxy(
     onUpgrade: (request, socket, head) => router.upgrade(request, socket, head),
   })
 
+  const gauges = (): Gauges => ({
+    connections: listener.connections,
+    http2Connections: listener.http2Connections,
+    heldBytes: budget.bytes - budget.kept,
+    indexBytes: budget.kept,
+    longResponses: context.long.running,
+    longWaiting: context.long.waiting,
+    maxHeldBytes: limits.maxHeldBytes,
+    decoding: decoder.running,
+    waiting: decoder.waiting,
+  })
+  bindMetrics(registry, {
+    suppliers: suppliers.all,
+    gauges,
+    others,
+    decoder,
+    closed,
+    logged,
+    largestLag,
+  })
+
   const configure = (next: ProxyConfig) => {
     context.trusted = addressCheck(next.trustedProxies)
-    context.limits = {
-      maxHeldBytes: heldBytesLimit(next.maxHeldBytes),
-      maxInFlight: next.maxInFlight,
-      maxRequestBytes: next.maxRequestBytes,
-      maxRewriteBytes: next.maxRewriteBytes,
-    }
+    limits.maxHeldBytes = heldBytesLimit(next.maxHeldBytes)
+    limits.maxInFlight = next.maxInFlight
+    limits.maxRequestBytes = next.maxRequestBytes
+    limits.maxRewriteBytes = next.maxRewriteBytes
     context.recompress = next.recompress
     if (next.accessLog === null) {
       void context.accessLog?.close()
@@ -241,7 +246,7 @@ export function createProxy(
       closed,
       logged,
       decoder: decoder as { bytes: number },
-      ...bound,
+      largestLag,
     },
   }
 }

@@ -34,6 +34,7 @@ import { DailyReport } from '../admin/reports/daily.ts'
 import { reporting } from '../admin/reports/route.ts'
 import { Minutes } from '../admin/store/minutes.ts'
 import { unattributedWins } from '../admin/store/unattributed.ts'
+import { Derived } from '../opd/base/derived.ts'
 import type { Log } from '../opd/base/log.ts'
 import { LoopTurn } from '../opd/base/loop-turn.ts'
 import { metricsOf } from '../opd/base/metrics.ts'
@@ -54,19 +55,6 @@ import { nodeMetrics } from './workers/metrics.ts'
 
 /** Milliseconds that a scrape waits for the sums of all nodes. */
 const longestRead = 500
-
-/** Whether a supplier encodes its prices. The suppliers are searched once for each configuration, not for each notice. */
-function encodedPricesIn(current: ConfigRef): () => boolean {
-  let searched: Config | null = null
-  let found = false
-  return () => {
-    if (searched !== current.config) {
-      searched = current.config
-      found = searched.suppliers.some(({ clearing }) => clearing.encoding !== 'plain')
-    }
-    return found
-  }
-}
 
 /** `notReady` returns the reasons why bid traffic cannot be served now. */
 export async function openAdminPlane(
@@ -183,11 +171,15 @@ export async function openAdminPlane(
     counted: (wins) => components.reducedToday.counted(wins),
     stored: (wins) => components.reducedToday.stored(wins),
   })
+  /** Whether a supplier encodes its prices. Suppliers are searched once for each configuration, not for each notice. */
+  const encodedPrices = new Derived(({ suppliers }: Config) =>
+    suppliers.some(({ clearing }) => clearing.encoding !== 'plain'),
+  )
   const notices = impressions({
     ...noticeDeps,
     notices: processed,
     losses: store.losses,
-    encodedPrices: encodedPricesIn(current),
+    encodedPrices: () => encodedPrices.of(current.config),
     verifier: auth.verifier,
     log,
     tracer: components.tracing,

@@ -1,5 +1,6 @@
 /** What the calls and commands for suppliers of the API know of the configuration file. */
 import type { BlockDeps } from '../admin/management/supplier-block-calls.ts'
+import { Derived } from '../opd/base/derived.ts'
 import { withoutSecrets } from './config/hidden.ts'
 import { type Config, type SupplierConfig, supplierSchema } from './config/schema.ts'
 import { blockFaults, type ReferenceRules } from './config/supplier-block.ts'
@@ -22,16 +23,11 @@ export function supplierRules(
   references: ReferenceRules,
 ) {
   const config = () => inUse().config
-  let indexed: Config | null = null
-  let byId = new Map<string, SupplierConfig>()
-  const found = (id: string): SupplierConfig | undefined => {
-    const current = config()
-    if (indexed !== current) {
-      indexed = current
-      byId = new Map(current.suppliers.map((supplier) => [supplier.id, supplier]))
-    }
-    return byId.get(id)
-  }
+  const byId = new Derived(
+    ({ suppliers }: Config): ReadonlyMap<string, SupplierConfig> =>
+      new Map(suppliers.map((supplier) => [supplier.id, supplier])),
+  )
+  const found = (id: string) => byId.of(config()).get(id)
   return {
     fileOf: (id) => inUse().fileOf.get(id) ?? path,
     inFile: (id) => found(id) !== undefined,

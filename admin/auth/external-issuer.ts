@@ -60,76 +60,101 @@ async function getJson(url: string): Promise<Record<string, unknown>> {
   return value as Record<string, unknown>
 }
 
-/** The keys are discovered, refreshed, and kept while the issuer is unreachable. */
-export function issuerKeys(issuer: string, log: Log, now: () => number): IssuerKeys {
-  let known: { ids: ReadonlySet<string>; find: ReturnType<typeof createLocalJWKSet> } | null = null
-  let fetching: Promise<void> | null = null
-  let fetchedAt = Number.NEGATIVE_INFINITY
-  let closed = false
-  let timer: NodeJS.Timeout | undefined
+interface KnownKeys {
+  ids: ReadonlySet<string>
+  find: ReturnType<typeof createLocalJWKSet>
+}
 
-  async function load(): Promise<void> {
+/** The keys that a key set has for signatures. Throws if it has none, which indicates a fault of the issuer. */
+function usableKeys(keys: readonly JWK[]): KnownKeys {
+  const next = new Map<string, JWK>()
+  for (const jwk of keys.slice(0, maxKeys))
+    if (
+      typeof jwk?.kid === 'string' &&
+      keyTypes.includes(String(jwk.kty)) &&
+      (jwk.use === undefined || jwk.use === 'sig')
+    )
+      next.set(jwk.kid, jwk)
+  if (next.size === 0) throw new Error('the key set contains no usable key')
+  return { ids: new Set(next.keys()), find: createLocalJWKSet({ keys: [...next.values()] }) }
+}
+
+/** The keys are discovered, refreshed, and kept while the issuer is unreachable. */
+export class DiscoveredKeys implements IssuerKeys {
+  private readonly issuer: string
+  private readonly log: Log
+  private readonly now: () => number
+  /** null: none were fetched yet. */
+  private known: KnownKeys | null = null
+  /** null: none are being fetched. */
+  private fetching: Promise<void> | null = null
+  private fetchedAt = Number.NEGATIVE_INFINITY
+  private closed = false
+  private timer: NodeJS.Timeout | undefined
+
+  /** @param now milliseconds of any clock */
+  constructor(issuer: string, log: Log, now: () => number) {
+    this.issuer = issuer
+    this.log = log
+    this.now = now
+    void this.refresh()
+  }
+
+  async find(kid: string, alg: string): Promise<CryptoKey> {
+    if (this.known?.ids.has(kid) !== true) {
+      if (this.fetching !== null) await this.fetching
+      else if (this.now() - this.fetchedAt >= coolDown) await this.refresh()
+    }
+    const { known } = this
+    if (known === null) throw new TokenError('unavailable')
+    if (!known.ids.has(kid)) throw new TokenError('unknown_key')
+    return known.find({ alg, kid })
+  }
+
+  close(): void {
+    this.closed = true
+    clearTimeout(this.timer)
+  }
+
+  private async load(): Promise<void> {
+    const { issuer } = this
     const found = await getJson(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`)
     // OpenID Connect Discovery 4.3
     if (found['issuer'] !== issuer) throw new Error('the document names another issuer')
     if (typeof found['jwks_uri'] !== 'string') throw new Error('the document names no jwks_uri')
     const { keys } = await getJson(found['jwks_uri'])
     if (!Array.isArray(keys)) throw new Error('the key set contains no keys')
-    const next = new Map<string, JWK>()
-    for (const jwk of (keys as JWK[]).slice(0, maxKeys))
-      if (
-        typeof jwk?.kid === 'string' &&
-        keyTypes.includes(String(jwk.kty)) &&
-        (jwk.use === undefined || jwk.use === 'sig')
-      )
-        next.set(jwk.kid, jwk)
-    // An empty set indicates a fault of the issuer, so the previous keys are kept.
-    if (next.size === 0) throw new Error('the key set contains no usable key')
-    known = { ids: new Set(next.keys()), find: createLocalJWKSet({ keys: [...next.values()] }) }
+    // A key set that is not usable does not replace the previous one.
+    this.known = usableKeys(keys)
   }
 
-  function refresh(): Promise<void> {
-    fetchedAt = now()
-    fetching ??= load()
+  private refresh(): Promise<void> {
+    this.fetchedAt = this.now()
+    this.fetching ??= this.load()
       .then(
-        () => schedule(fetchInterval),
-        (error: Error) => {
-          const cause = error.cause instanceof Error ? `: ${error.cause.message}` : ''
-          const kept = known?.ids.size ?? 0
-          log.warn(
-            { issuer, err: error.message + cause, kept },
-            'keys of the issuer could not be fetched',
-          )
-          schedule(known === null ? firstRetry : fetchInterval / 10)
-        },
+        () => this.schedule(fetchInterval),
+        (error: Error) => this.failed(error),
       )
       .finally(() => {
-        fetching = null
+        this.fetching = null
       })
-    return fetching
+    return this.fetching
   }
 
-  function schedule(after: number): void {
-    if (closed) return
-    clearTimeout(timer)
-    timer = setTimeout(() => void refresh(), after).unref()
+  private failed(error: Error): void {
+    const cause = error.cause instanceof Error ? `: ${error.cause.message}` : ''
+    const kept = this.known?.ids.size ?? 0
+    this.log.warn(
+      { issuer: this.issuer, err: error.message + cause, kept },
+      'keys of the issuer could not be fetched',
+    )
+    this.schedule(this.known === null ? firstRetry : fetchInterval / 10)
   }
 
-  void refresh()
-  return {
-    async find(kid, alg) {
-      if (known === null || !known.ids.has(kid)) {
-        if (fetching !== null) await fetching
-        else if (now() - fetchedAt >= coolDown) await refresh()
-      }
-      if (known === null) throw new TokenError('unavailable')
-      if (!known.ids.has(kid)) throw new TokenError('unknown_key')
-      return known.find({ alg, kid })
-    },
-    close() {
-      closed = true
-      clearTimeout(timer)
-    },
+  private schedule(after: number): void {
+    if (this.closed) return
+    clearTimeout(this.timer)
+    this.timer = setTimeout(() => void this.refresh(), after).unref()
   }
 }
 

@@ -7,7 +7,7 @@ import { type ClientDeps, clientOf } from './embedded/client.ts'
 import { tokenEndpoint } from './embedded/endpoint.ts'
 import { createIssuer, openKeys } from './embedded/issuer.ts'
 import { refreshTokens } from './embedded/refresh-tokens.ts'
-import { externalCheck, issuerKeys } from './external-issuer.ts'
+import { DiscoveredKeys, externalCheck } from './external-issuer.ts'
 import { createThrottle } from './throttle.ts'
 import { cachedVerifier, type TokenVerifier } from './tokens.ts'
 
@@ -33,7 +33,7 @@ export async function createAuth(config: AuthConfig, deps: AuthDeps): Promise<Au
   const failures = new Map<string, number>()
   const refused = (kind: string) => void failures.set(kind, (failures.get(kind) ?? 0) + 1)
   if ('issuer' in config) {
-    const keys = issuerKeys(config.issuer, log, now)
+    const keys = new DiscoveredKeys(config.issuer, log, now)
     const verifier = cachedVerifier(externalCheck(config, keys, now), now)
     const close = () => {
       keys.close()

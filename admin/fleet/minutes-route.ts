@@ -8,7 +8,7 @@ import { instantIn, time } from '../reports/parameters.ts'
 import { hour } from '../store/hour.ts'
 import type { Store } from '../store/index.ts'
 import { minute } from '../store/minute-sums.ts'
-import { createStoreThread } from '../store/store-thread.ts'
+import { StoreThread } from '../store/store-thread.ts'
 import { minutesSchema, readMinutes } from './minutes.ts'
 
 interface MinutesDeps extends Suppliers {
@@ -43,7 +43,7 @@ export function minutesCalls(deps: MinutesDeps): FastifyPluginAsync {
   const { store, authenticate, now, currency, flush } = deps
   const name = import.meta.url.endsWith('.ts') ? './minutes-thread.ts' : './minutes-thread.js'
   const module = new URL(name, import.meta.url)
-  const thread = createStoreThread(store, { module, here: readMinutes })
+  const thread = new StoreThread(store, { module, here: readMinutes })
 
   const route: Route = {
     method: 'GET',

@@ -47,8 +47,9 @@ const maxUnread = 4 * 1024 * 1024
 const maxStreamAge = 15_000
 /** Milliseconds in which a new connection sends its preface and settings. */
 const maxPrefaceAge = 5000
-/** Milliseconds in which a peer closes a connection that has ended. */
+/** Milliseconds in which a peer closes a connection that has ended, and bytes that it may send meanwhile: they are read in vain. */
 const maxEnd = 1000
+const maxDiscarded = 256 * 1024
 /**
  * Faults, cancelled streams (CVE-2023-44487), and frames without content beyond `sparePerRequest` (CVE-2019-9512, 9515, 9518),
  * in a burst and a second.
@@ -125,6 +126,7 @@ export class Http2Connection {
   private isClosing = false
   private isEnded = false
   private endedSince = Number.POSITIVE_INFINITY
+  private discarded = 0
 
   constructor(socket: Socket, handler: Http2Handler, limits: Http2Limits) {
     this.socket = socket
@@ -214,7 +216,11 @@ export class Http2Connection {
   }
 
   private receive(chunk: Buffer): void {
-    if (this.isEnded) return
+    if (this.isEnded) {
+      this.discarded += chunk.length
+      if (this.discarded > maxDiscarded) this.destroy()
+      return
+    }
     this.arrived = Math.min(performance.now(), this.pausedSince)
     this.reader.push(this.prefaceRead < preface.length ? this.readPreface(chunk) : chunk)
     this.process()

@@ -16,6 +16,9 @@ const signature = (secret: string, t: number, body: string) =>
 /**
  * Posts an event. Rejects unless the answer is 2xx. `id` is that of the event: a receiver that gets it twice has got it once.
  * The header `bidweir-signature` is `t=<seconds since 1970>,v1=<HMAC-SHA256 of "t.body", hex>`.
+ *
+ * @param now milliseconds since the epoch
+ * @throws if there is no answer, or another than 2xx
  */
 export async function callWebhook(
   { url, secret }: Webhook,

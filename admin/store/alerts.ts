@@ -36,7 +36,11 @@ function* slices<T>(all: readonly T[]): Generator<T[]> {
   for (let at = 0; at < all.length; at += slice) yield all.slice(at, at + slice)
 }
 
-/** Whether this node makes the round that is due. */
+/**
+ * Whether this node makes the round that is due.
+ *
+ * @param now milliseconds since the epoch, by the clock of the store
+ */
 export async function takeRound(db: Kysely<Tables>, now: number): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('alert_rounds')

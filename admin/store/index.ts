@@ -159,7 +159,7 @@ async function countConnections(db: Kysely<Tables>): Promise<DatabaseConnections
 
 async function openPostgres(url: string, { log }: StoreOptions): Promise<Databases> {
   // not loaded where it is not used
-  const { channel, listen, postgresDialect } = await import('./postgres.ts')
+  const { channel, Listening, postgresDialect } = await import('./postgres.ts')
   const lost = (error: Error) => log.warn({ err: error.message }, 'a database connection was lost')
   const open = (max: number, longest: number | null = 5000) =>
     new Kysely<Tables>({ dialect: postgresDialect(url, { max, longest, lost }) })
@@ -170,7 +170,7 @@ async function openPostgres(url: string, { log }: StoreOptions): Promise<Databas
     wins,
     postgres: true,
     notify: (within) => sql`select pg_notify(${channel}, '')`.execute(within),
-    listen: (changed) => listen(url, changed, log),
+    listen: (changed) => new Listening(url, changed, log),
     verify: async () => {},
     check: async () => {},
     async migrate(at) {

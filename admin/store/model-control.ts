@@ -45,7 +45,11 @@ function changing<T>(store: Store, work: (trx: Transaction<Tables>) => Promise<T
   })
 }
 
-/** Does nothing, without an audit entry, if the state is the requested one already. */
+/**
+ * Does nothing, without an audit entry, if the state is the requested one already.
+ *
+ * @param now milliseconds since the epoch, by the clock of the store
+ */
 export function setFrozen(
   store: Store,
   now: number,
@@ -61,7 +65,12 @@ export function setFrozen(
   })
 }
 
-/** Starts a new epoch of each mode with the given model. */
+/**
+ * Starts a new epoch of each mode with the given model.
+ *
+ * @param now milliseconds since the epoch, by the clock of the store
+ * @param rollbacks at most one for each mode
+ */
 export function rollBack(
   store: Store,
   now: number,

@@ -99,43 +99,53 @@ export const channel = 'bidweir'
  * LISTEN on a separate connection. If it is lost, polling continues and it is opened again. Behind PgBouncer in
  * transaction mode no notification arrives, and only polling is left.
  */
-export function listen(url: string, changed: () => void, log: Log) {
-  let closed = false
-  let client: pg.Client | null = null
-  let retry: NodeJS.Timeout | null = null
-  const again = () => {
-    if (closed || retry !== null) return
-    retry = setTimeout(() => {
-      retry = null
-      open()
-    }, 1000)
-    retry.unref()
+export class Listening {
+  private readonly url: string
+  private readonly changed: () => void
+  private readonly log: Log
+  private client: pg.Client
+  /** null: none is due. */
+  private retry: NodeJS.Timeout | null = null
+  private closed = false
+
+  constructor(url: string, changed: () => void, log: Log) {
+    this.url = url
+    this.changed = changed
+    this.log = log
+    this.client = this.open()
   }
-  const open = () => {
-    const next = new pg.Client({ connectionString: url, connectionTimeoutMillis: 3000 })
-    client = next
-    next.on('notification', changed)
-    next.on('error', (error) => {
-      log.warn({ err: error.message }, 'the LISTEN connection was lost')
-      again()
+
+  async close(): Promise<void> {
+    this.closed = true
+    if (this.retry !== null) clearTimeout(this.retry)
+    await this.client
+      .end()
+      .catch((error: Error) =>
+        this.log.warn({ err: error.message }, 'the LISTEN connection was not closed in order'),
+      )
+  }
+
+  private open(): pg.Client {
+    const client = new pg.Client({ connectionString: this.url, connectionTimeoutMillis: 3000 })
+    client.on('notification', this.changed)
+    client.on('error', (error) => {
+      this.log.warn({ err: error.message }, 'the LISTEN connection was lost')
+      this.openLater()
     })
-    next.on('end', again)
-    next
+    client.on('end', () => this.openLater())
+    client
       .connect()
-      .then(() => next.query(`listen ${channel}`))
+      .then(() => client.query(`listen ${channel}`))
       // Polling goes on, and reports a database that is away.
-      .catch(again)
+      .catch(() => this.openLater())
+    return client
   }
-  open()
-  return {
-    async close() {
-      closed = true
-      if (retry !== null) clearTimeout(retry)
-      await client
-        ?.end()
-        .catch((error: Error) =>
-          log.warn({ err: error.message }, 'the LISTEN connection was not closed in order'),
-        )
-    },
+
+  private openLater(): void {
+    if (this.closed || this.retry !== null) return
+    this.retry = setTimeout(() => {
+      this.retry = null
+      this.client = this.open()
+    }, 1000).unref()
   }
 }

@@ -42,85 +42,93 @@ export async function serveJobs<Job>(run: Run<Job>): Promise<void> {
   })
 }
 
-export interface StoreThread<Job> {
-  /** Rejects with a StoreError if the store is lost, closed or overloaded. */
-  run(job: Job): Promise<Bytes>
-  close(): Promise<void>
-}
-
 /** Maximum of waiting jobs; more are refused. */
 const maxWaiting = 32
 /** Milliseconds until an idle thread is ended. */
 const idleTimeout = 60_000
 
-/** `here` does the same as the thread, for a database in memory, which only this thread can use. */
-export function createStoreThread<Job>(
-  store: Pick<Store, 'db' | 'postgres' | 'url'>,
-  { module, here }: { module: URL; here: Run<Job> },
-): StoreThread<Job> {
-  const { url } = store
-  const waiting = new Map<number, PromiseWithResolvers<Bytes>>()
-  let worker: Worker | null = null
-  let idleTimer: NodeJS.Timeout | undefined
-  let nextId = 0
+interface StoreThreadOptions<Job> {
+  /** What the thread runs; it calls `serveJobs`. */
+  module: URL
+  /** Does the same as the thread, for a database in memory, which only this thread can use. */
+  here: Run<Job>
+}
 
-  function start(): Worker {
-    const thread = new Worker(module, { workerData: url })
+export class StoreThread<Job> {
+  private readonly store: Pick<Store, 'db' | 'postgres' | 'url'>
+  private readonly options: StoreThreadOptions<Job>
+  private readonly waiting = new Map<number, PromiseWithResolvers<Bytes>>()
+  /** null: it was not needed yet, or was idle. */
+  private worker: Worker | null = null
+  private idleTimer: NodeJS.Timeout | undefined
+  private nextId = 0
+
+  constructor(store: Pick<Store, 'db' | 'postgres' | 'url'>, options: StoreThreadOptions<Job>) {
+    this.store = store
+    this.options = options
+  }
+
+  /** Rejects with a StoreError if the store is lost, closed or overloaded. */
+  async run(job: Job): Promise<Bytes> {
+    const { store, waiting } = this
+    if (store.url === 'sqlite::memory:') return this.options.here(store, job)
+    if (waiting.size >= maxWaiting)
+      throw new StoreError('overloaded', `${maxWaiting} jobs are waiting`)
+    clearTimeout(this.idleTimer)
+    this.worker ??= this.start()
+    const id = this.nextId++
+    const answer = Promise.withResolvers<Bytes>()
+    waiting.set(id, answer)
+    this.worker.postMessage({ id, job } satisfies Request<Job>)
+    return answer.promise
+  }
+
+  async close(): Promise<void> {
+    // the listener would wait for these responses otherwise
+    this.rejectAll(new StoreError('closed', 'the store is closed'))
+    await this.end()
+  }
+
+  private start(): Worker {
+    const thread = new Worker(this.options.module, { workerData: this.store.url })
     thread.unref()
     const failed = (error: Error) => {
-      if (worker !== thread) return
-      worker = null
-      rejectAll(new StoreError('unavailable', `the thread of the store ended: ${error.message}`))
+      if (this.worker !== thread) return
+      this.worker = null
+      const message = `the thread of the store ended: ${error.message}`
+      this.rejectAll(new StoreError('unavailable', message))
     }
     thread.on('error', failed)
     thread.on('exit', (code) => failed(new Error(`exit ${code}`)))
-    thread.on('message', (answer: Response) => {
-      const waiter = waiting.get(answer.id)
-      waiting.delete(answer.id)
-      if ('error' in answer)
-        waiter?.reject(
-          answer.lost ? new StoreError('unavailable', answer.error) : new Error(answer.error),
-        )
-      else waiter?.resolve(answer.bytes)
-      if (waiting.size === 0) endWhenIdle()
-    })
+    thread.on('message', (answer: Response) => this.receive(answer))
     return thread
   }
 
-  function rejectAll(failure: StoreError): void {
-    for (const { reject } of waiting.values()) reject(failure)
-    waiting.clear()
+  private receive(answer: Response): void {
+    const waiter = this.waiting.get(answer.id)
+    this.waiting.delete(answer.id)
+    if ('error' in answer)
+      waiter?.reject(
+        answer.lost ? new StoreError('unavailable', answer.error) : new Error(answer.error),
+      )
+    else waiter?.resolve(answer.bytes)
+    if (this.waiting.size === 0) this.endWhenIdle()
   }
 
-  function endWhenIdle(): void {
-    clearTimeout(idleTimer)
-    idleTimer = setTimeout(() => void end(), idleTimeout).unref()
+  private rejectAll(failure: StoreError): void {
+    for (const { reject } of this.waiting.values()) reject(failure)
+    this.waiting.clear()
   }
 
-  async function end(): Promise<void> {
-    clearTimeout(idleTimer)
-    const thread = worker
-    worker = null
+  private endWhenIdle(): void {
+    clearTimeout(this.idleTimer)
+    this.idleTimer = setTimeout(() => void this.end(), idleTimeout).unref()
+  }
+
+  private async end(): Promise<void> {
+    clearTimeout(this.idleTimer)
+    const thread = this.worker
+    this.worker = null
     await thread?.terminate()
-  }
-
-  return {
-    async run(job) {
-      if (url === 'sqlite::memory:') return here(store, job)
-      if (waiting.size >= maxWaiting)
-        throw new StoreError('overloaded', `${maxWaiting} jobs are waiting`)
-      clearTimeout(idleTimer)
-      worker ??= start()
-      const id = nextId++
-      const answer = Promise.withResolvers<Bytes>()
-      waiting.set(id, answer)
-      worker.postMessage({ id, job } satisfies Request<Job>)
-      return answer.promise
-    },
-    async close() {
-      // the listener would wait for these responses otherwise
-      rejectAll(new StoreError('closed', 'the store is closed'))
-      await end()
-    },
   }
 }

@@ -93,6 +93,10 @@ async function writeSupplier(
 /**
  * Reads the rows, calls `change` with them and writes the result, in one transaction under the lock of the supplier.
  * Concurrent calls wait. If `change` throws, nothing is changed.
+ *
+ * @param now milliseconds since the epoch, by the clock of the store
+ * @param change null: nothing is to be changed
+ * @throws what `change` throws, or a StoreError
  */
 export async function changeSupplier(
   store: Store,
@@ -125,7 +129,12 @@ export async function readHolds(db: Kysely<Tables>): Promise<Set<string>> {
   return new Set(rows.map(({ supplier }) => supplier))
 }
 
-/** Does nothing, without an audit entry, if the hold has the requested state. */
+/**
+ * Does nothing, without an audit entry, if the hold has the requested state.
+ *
+ * @param now milliseconds since the epoch, by the clock of the store
+ * @param change its supplier `*`: the hold of all suppliers
+ */
 export async function setHold(
   store: Store,
   now: number,

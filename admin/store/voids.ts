@@ -15,6 +15,10 @@ interface VoidedWin {
 /**
  * Voids all rows of a decision and writes the audit entry, in one transaction. null: the ledger has no such win for a
  * supplier that `may` accepts, or its hour is about to be deleted. A voided win is left as it is.
+ *
+ * @param decision the id of the decision
+ * @param now milliseconds since the epoch, by the clock of the store
+ * @param changeOf who voids it, for the audit trail
  */
 export async function voidWin(
   store: Store,

@@ -39,6 +39,9 @@ const maxHops = 16
 /**
  * The first address from the right of X-Forwarded-For that is not a trusted proxy. The client may have forged the entries to
  * its left. If the chain ends or an entry is not an address, the last trusted proxy.
+ *
+ * @param remote the address of the peer
+ * @param forwarded the value of X-Forwarded-For; undefined: the field is absent
  */
 export function clientAddress(
   remote: string,

@@ -17,7 +17,11 @@ const numberText = /^(\d+)(?:\.(\d+))?(?:[eE]([+-]?0*\d{1,5}))?$/
 const maxTextLength = 1200
 const maxExponent = 2000
 
-/** Parses a JSON number that is not negative; null for any other text. */
+/**
+ * Parses a JSON number that is not negative; null for any other text.
+ *
+ * @param text of any length; an exponent beyond 2000 is refused
+ */
 export function decimal(text: string): Decimal | null {
   const value = Number(text)
   if (!Number.isFinite(value)) return null
@@ -97,7 +101,12 @@ export function difference(a: string, b: string): string | null {
   return left === null || right === null ? null : decimalText(minus(left, right))
 }
 
-/** The quotient with `scale` fractional digits, rounded to the nearest. */
+/**
+ * The quotient with `scale` fractional digits, rounded to the nearest.
+ *
+ * @param scale 0 or more
+ * @throws RangeError if `by` is 0
+ */
 export function dividedBy(value: Decimal, by: Decimal, scale = 6): Decimal {
   const shift = scale - value.scale + by.scale
   const above = value.digits * (shift > 0 ? 10n ** BigInt(shift) : 1n)

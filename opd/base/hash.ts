@@ -34,6 +34,8 @@ export const mix = (a: number, b: number) => {
 /**
  * Hashes a text with a secret seed to a number in [0, 1), by two 32-bit multiply-xor hashes of which 53 bits are used. It is
  * equal on all nodes, so that an auction is within the share on every node, or on none.
+ *
+ * @param seed 32 bits, secret: a caller that knew it could choose auctions within the share
  */
 export function unitHash(text: string, seed: number): number {
   let a = 0xdeadbeef ^ seed

@@ -9,7 +9,11 @@ export function shareRun<T>(job: () => Promise<T>): () => Promise<T> {
   }
 }
 
-/** Runs a job without overlap. All calls during a run share one further run, which begins when the present one ends. */
+/**
+ * Runs a job without overlap. All calls during a run share one further run, which begins when the present one ends.
+ *
+ * @param job is called with nothing else of it running; its rejection reaches the callers of that run
+ */
 export function oneAtATime<T>(job: () => Promise<T>): () => Promise<T> {
   let running: Promise<unknown> = Promise.resolve()
   let next: Promise<T> | null = null

@@ -11,7 +11,11 @@ import { getOrAdd } from './get-or-add.ts'
 
 /** Header lists in the form of node:http: `[name, value, name, value, …]`, in the order received. */
 
-/** The number of fields with this name, given in lower case. */
+/**
+ * The number of fields with this name, given in lower case.
+ *
+ * @param raw a flat list of names and values, as received
+ */
 export function occurrences(raw: readonly string[], name: string): number {
   let count = 0
   for (let at = 0; at < raw.length; at += 2)

@@ -1,6 +1,10 @@
 export type Random = () => number
 
-/** mulberry32, a seeded random generator: uniform in [0, 1). */
+/**
+ * mulberry32, a seeded random generator: uniform in [0, 1).
+ *
+ * @param seed 32 bits; equal seeds give equal sequences
+ */
 export function mulberry32(seed: number): Random {
   let state = seed >>> 0
   return () => {

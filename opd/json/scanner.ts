@@ -83,6 +83,8 @@ const wholeIndex = new DocumentIndex()
 /**
  * A scanner of the document, at its whole value, valid until the next call. null: not JSON in UTF-8 (RFC 8259), nested
  * deeper than 1,000, or too long.
+ *
+ * @param body bytes, or latin1 text of the bytes
  */
 export function createScanner(body: Body): Scanner | null {
   const index = body.length <= shortDocument ? shortIndex : wholeIndex

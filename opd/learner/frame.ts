@@ -5,6 +5,7 @@
  *   4      4                  4                   n     n     4
  */
 import { crc32 } from 'node:zlib'
+import { drained } from '../base/slices.ts'
 
 const headBytes = 12
 const sealBytes = 4
@@ -41,17 +42,23 @@ export function floatsAt(bytes: Uint8Array, at: number, length: number): Float64
 }
 
 /**
- * Returns a function that copies one part after the other. Parts begin at multiples of `alignment`. Throws if there are too few
+ * Returns a function that finds one part after the other. Parts begin at multiples of `alignment`. Throws if there are too few
  * bytes.
  */
-export function reader(bytes: Uint8Array, from: number, alignment = 1) {
+export function views(bytes: Uint8Array, from: number, alignment = 1) {
   let at = from
-  return (length: number): Uint8Array<ArrayBuffer> => {
-    const part = new Uint8Array(bytes.subarray(at, at + length))
+  return (length: number): Uint8Array => {
+    const part = bytes.subarray(at, at + length)
     if (part.length !== length) throw new RangeError('truncated bytes')
     at += Math.ceil(length / alignment) * alignment
     return part
   }
+}
+
+/** `views` whose parts are copies. */
+export function reader(bytes: Uint8Array, from: number, alignment = 1) {
+  const next = views(bytes, from, alignment)
+  return (length: number): Uint8Array<ArrayBuffer> => new Uint8Array(next(length))
 }
 
 /** A frame in pieces, made in slices of a millisecond or two. */
@@ -76,18 +83,37 @@ export function* framed(
   return [...pieces, end]
 }
 
-/** Copies of body and tail; null: damaged, truncated, or not such a frame. `unit`: bytes of a unit of the body. */
-export function unframed(
+interface Parts {
+  body: Uint8Array
+  tail: Uint8Array
+}
+
+/**
+ * Views of body and tail, in slices of a millisecond or two; null: damaged, truncated, or not such a frame. `unit`: bytes of a
+ * unit of the body.
+ */
+export function* unframing(
   magic: number,
   bytes: Uint8Array,
   unit: number,
-): { body: Uint8Array<ArrayBuffer>; tail: Uint8Array<ArrayBuffer> } | null {
+): Generator<undefined, Parts | null> {
   if (bytes.length < headBytes + sealBytes) return null
   const view = viewOf(bytes)
   const end = headBytes + view.getUint32(4) * unit
   const sealAt = bytes.length - sealBytes
   if (view.getUint32(0) !== magic || end + view.getUint32(8) !== sealAt) return null
-  if (view.getUint32(sealAt) !== crc32(bytes.subarray(0, sealAt))) return null
-  const take = reader(bytes, headBytes)
-  return { body: take(end - headBytes), tail: take(sealAt - end) }
+  const whole = bytesOf(bytes)
+  let sum = 0
+  for (let at = 0; at < sealAt; at += sliceBytes) {
+    sum = crc32(whole.subarray(at, Math.min(at + sliceBytes, sealAt)), sum)
+    yield
+  }
+  if (view.getUint32(sealAt) !== sum) return null
+  return { body: whole.subarray(headBytes, end), tail: whole.subarray(end, sealAt) }
+}
+
+/** Copies of body and tail, as `unframing` finds them. */
+export function unframed(magic: number, bytes: Uint8Array, unit: number): Parts | null {
+  const parts = drained(unframing(magic, bytes, unit))
+  return parts && { body: parts.body.slice(), tail: parts.tail.slice() }
 }

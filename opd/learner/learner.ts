@@ -17,14 +17,14 @@ import { keyAt, keyCount } from './curve/priors.ts'
 import { Decider, sound } from './decide/decider.ts'
 import { Exposure, isPrice, OwnDecision, readExposure, writeExposure } from './exposure.ts'
 import { featureBytes, floorOf, hasFloor, hashAt, keysOf, writeFeatures } from './features.ts'
-import { joined } from './frame.ts'
+import { joined, sliceBytes } from './frame.ts'
 import { readFitted } from './refit/job.ts'
 import {
   DeltaError,
   type Origin,
   readDelta,
   readingCurve,
-  readSnapshot,
+  readingSnapshot,
   writeCurve,
   writeDelta,
   writeSnapshot,
@@ -53,7 +53,18 @@ export class OnlineLearner implements NodeLearner {
     const window = sound(options.attributionWindow, 1, 1e10, 1_800_000)
     const { slices = false, trains = true, carries = true } = options
     this.trainer = new Trainer(this.curve, this.suppliers, window, { slices, trains })
-    if (snapshot !== undefined) this.restore(snapshot, carries)
+    if (snapshot !== undefined) drained(this.restoring(snapshot, carries))
+  }
+
+  /** A learner with a state to restore, made in slices. Throws as the constructor. */
+  static *restored(
+    options: LearnerOptions,
+    snapshot: Uint8Array,
+  ): Generator<undefined, OnlineLearner> {
+    const learner = new OnlineLearner(options)
+    yield
+    yield* learner.restoring(snapshot, options.carries ?? true)
+    return learner
   }
 
   decide(
@@ -224,27 +235,38 @@ export class OnlineLearner implements NodeLearner {
   }
 
   resume(snapshot: Uint8Array): void {
-    const { weights, fitted, state, deltaSums, received, rows } = readSnapshot(snapshot)
+    const { weights, fitted, state, deltaSums, received, rows } = drained(readingSnapshot(snapshot))
     this.replace(weights, fitted)
     const { trainer } = this
     trainer.rows.clear()
-    trainer.rows.restore(rows)
+    drained(trainer.rows.restoring(rows))
     trainer.rows.settled = state.settled
     if (fitted.length > 0) trainer.resumed()
     trainer.received.replace(received)
     this.catchUp(deltaSums)
   }
 
-  private restore(snapshot: Uint8Array, carries: boolean): void {
-    const read = readSnapshot(snapshot)
-    this.replace(read.weights, read.fitted)
-    this.suppliers.restore(read.state.controls)
+  private *restoring(snapshot: Uint8Array, carries: boolean): Generator<undefined, void> {
+    const read = yield* readingSnapshot(snapshot)
+    // The first write of each memory page takes ten times as long as the copy.
+    const { both } = this.curve.weights
+    for (let at = 0; at < both.length; at += sliceBytes / 4) {
+      both.set(read.weights.subarray(at, at + sliceBytes / 4), at)
+      yield
+    }
+    this.takeFit(read.fitted)
+    yield
+    yield* this.suppliers.restoring(read.state.controls)
     this.deltaSums = read.deltaSums
-    this.trainer.restore(read, carries)
+    yield* this.trainer.restoring(read, carries)
   }
 
   private replace(weights: Float32Array, fitted: Uint8Array): void {
     this.curve.weights.both.set(weights)
+    this.takeFit(fitted)
+  }
+
+  private takeFit(fitted: Uint8Array): void {
     const fit = readFitted(fitted)
     if (fit === null) return
     this.fitted = fitted

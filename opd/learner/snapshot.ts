@@ -15,7 +15,7 @@ import { drained } from '../base/slices.ts'
 import type { Saved, SupplierStates } from './control/supplier-states.ts'
 import { slotCount, type Weights } from './curve/weights.ts'
 import { featureBytes } from './features.ts'
-import { bytesOf, framed, joined, reader, sliceBytes, unframed, viewOf } from './frame.ts'
+import { bytesOf, framed, joined, sliceBytes, unframed, unframing, viewOf, views } from './frame.ts'
 import { readFitted } from './refit/job.ts'
 import type { RowArrays } from './refit/settled-rows.ts'
 import { DeltaSums } from './train/delta-sums.ts'
@@ -64,6 +64,7 @@ function* writeWeights(magic: number, { both }: Weights, tail: Pieces): Pieces {
 
 interface ReadWeights {
   weights: Float32Array
+  /** A view of the bytes. */
   tail: Uint8Array
 }
 
@@ -72,12 +73,14 @@ function* readingWeights(
   magic: number,
   bytes: Uint8Array,
 ): Generator<undefined, ReadWeights | null> {
-  const read = unframed(magic, bytes, 4)
+  const read = yield* unframing(magic, bytes, 4)
   if (read === null || read.body.length !== 8 * slotCount) return null
-  const weights = new Float32Array(read.body.buffer)
+  const weights = new Float32Array(2 * slotCount)
+  const copy = bytesOf(weights)
   const step = sliceBytes / 4
   for (let from = 0; from < weights.length; from += step) {
     yield
+    copy.set(read.body.subarray(4 * from, 4 * (from + step)), 4 * from)
     // 0 times a finite number is 0. `every` with a callback takes eight times as long.
     let sum = 0
     for (let at = from; at < from + step; at++) sum += 0 * weights[at]!
@@ -206,9 +209,9 @@ export function beginsAsOtherVersion(magic: number, bytes: Uint8Array): boolean 
   return first !== magic && first >>> 8 === magic >>> 8
 }
 
-/** Throws `SnapshotError` if it is damaged, or of another version. */
-export function readSnapshot(bytes: Uint8Array): Snapshot {
-  const read = drained(readingWeights(snapshotMagic, bytes))
+/** In slices. The rows are views of the bytes. Throws `SnapshotError` if it is damaged, or of another version. */
+export function* readingSnapshot(bytes: Uint8Array): Generator<undefined, Snapshot> {
+  const read = yield* readingWeights(snapshotMagic, bytes)
   if (read === null && beginsAsOtherVersion(snapshotMagic, bytes))
     throw new SnapshotError('a snapshot is of another version', true)
   if (read === null) throw new SnapshotError('a snapshot is damaged')
@@ -216,26 +219,29 @@ export function readSnapshot(bytes: Uint8Array): Snapshot {
   const view = viewOf(tail)
   const lengths = Array.from({ length: 7 }, (_each, n) => view.getUint32(4 * n))
   const [text, count, received, fitted, rows, delays, pending] = lengths
-  const take = reader(tail, 28)
-  const state = JSON.parse(Buffer.from(take(text!)).toString()) as State
-  const features = take(count! * featureBytes)
-  const exposures = Array.from(take(count!), (weight, n) => ({
+  const next = views(tail, 28)
+  yield
+  const state = JSON.parse(Buffer.from(next(text!)).toString()) as State
+  yield
+  const features = next(count! * featureBytes)
+  const exposures = Array.from(next(count!), (weight, n) => ({
     bytes: features.slice(n * featureBytes, (n + 1) * featureBytes),
     weight,
   }))
+  yield
   return {
     weights,
     state,
     deltaSums: new DeltaSums(Buffer.from(state.told, 'base64')),
     exposures,
-    received: take(received!),
-    fitted: take(fitted!),
+    received: next(received!).slice(),
+    fitted: next(fitted!).slice(),
     rows: {
-      features: take(rows! * featureBytes),
-      outcome: take(rows!),
-      least: new Float32Array(take(4 * rows!).buffer),
+      features: next(rows! * featureBytes),
+      outcome: next(rows!),
+      least: new Float32Array(next(4 * rows!).slice().buffer),
     },
-    delays: new Float64Array(take(delays!).buffer),
-    pending: take(pending!),
+    delays: new Float64Array(next(delays!).slice().buffer),
+    pending: next(pending!),
   }
 }

@@ -178,7 +178,13 @@ function dealOf(dealid: unknown, imp: ImpFacts | null, request: RequestFacts) {
   return isFixed(deal, request) ? 'fixed_price' : deal
 }
 
-/** The bid with its floor and features, or the first reason to leave it unmodified. */
+/**
+ * The bid with its floor and features, or the first reason to leave it unmodified.
+ *
+ * @param bid as read from the response
+ * @param request null: it cannot be read, so no bid is eligible
+ * @param rules of the integration and of the response
+ */
 export function checkEligibility(
   bid: Bid,
   request: RequestFacts | null,

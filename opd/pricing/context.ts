@@ -224,7 +224,13 @@ const absent: Decoded = { state: 'absent', record: null }
 const unexpanded: Decoded = { state: 'unexpanded', record: null }
 const invalid: Decoded = { state: 'invalid', record: null }
 
-/** `ttl` in milliseconds. The first key encodes; all keys decode. */
+/**
+ * The first key encodes; all keys decode.
+ *
+ * @param keys without keys nothing is encoded or decoded
+ * @param ttl milliseconds for which a context is valid
+ * @param nonces of this process; two codecs of one key must share them
+ */
 export function createContextCodec(
   keys: readonly ContextKey[],
   ttl: number,

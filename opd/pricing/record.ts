@@ -209,7 +209,14 @@ function explanation(from: Buffer, at: number): Partial<DecisionRecord> {
   }
 }
 
-/** Reads a record and the features after it; null: the bytes are invalid. */
+/**
+ * Reads a record and the features after it; null: the bytes are invalid.
+ *
+ * @param start position of the first byte
+ * @param end position after the features
+ * @param id of the decision, which the bytes do not contain
+ * @param bidId which the bytes do not contain either
+ */
 export function readRecord(
   from: Buffer,
   start: number,

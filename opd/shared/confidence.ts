@@ -72,7 +72,12 @@ const countVariance = ({ bids, wins }: Counts) => (1 - Math.min(1, wins / (bids 
 const bothWon = (treated: Counts, holdout: Counts) =>
   treated.wins > 0 && holdout.wins > 0 && treated.bids > 0 && holdout.bids > 0
 
-/** Win rate of treated bids divided by that of the holdout; null until both have a win. */
+/**
+ * Win rate of treated bids divided by that of the holdout; null until both have a win.
+ *
+ * @param treated bids and wins whose price was lowered
+ * @param holdout bids and wins at the own price
+ */
 export function keptWins(treated: Counts, holdout: Counts): Interval | null {
   if (!bothWon(treated, holdout)) return null
   const rate = ({ bids, wins }: Counts) => Math.min(1, wins / bids)
@@ -80,7 +85,12 @@ export function keptWins(treated: Counts, holdout: Counts): Interval | null {
   return scaled(rate(treated) / rate(holdout), halfWidth([variance(treated), variance(holdout)]))
 }
 
-/** Spend (in_ba of wins) per bid of treated bids divided by that of the holdout; null until both have a win. */
+/**
+ * Spend (in_ba of wins) per bid of treated bids divided by that of the holdout; null until both have a win.
+ *
+ * @param treated sums of CPM in the base currency
+ * @param holdout the same of bids at the own price
+ */
 export function keptSpend(treated: SpendTotals, holdout: SpendTotals): Interval | null {
   if (!bothWon(treated, holdout) || !(treated.spend > 0) || !(holdout.spend > 0)) return null
   const mean = ({ bids, spend }: SpendTotals) => spend / bids

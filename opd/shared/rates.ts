@@ -10,7 +10,11 @@ const perUnit = (currency: string, { base, rates }: Rates): number | null => {
   return rate > 0 && Number.isFinite(rate) ? rate : null
 }
 
-/** Units of `currency` for one unit of `base`; null: no rate is known. `rates` may have another base. */
+/**
+ * Units of `currency` for one unit of `base`; null: no rate is known. `rates` may have another base.
+ *
+ * @param currency ISO 4217, upper case
+ */
 export function rateOf(currency: string, rates: Rates | null, base: string): number | null {
   if (currency === base) return 1
   if (rates === null) return null

@@ -9,6 +9,7 @@
  */
 import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
 import * as z from 'zod'
+import { drained } from '../base/slices.ts'
 import { modes } from '../shared/arms.ts'
 
 const headSchema = z.strictObject({
@@ -44,10 +45,29 @@ const magic = 0x62774d46
 const headBytes = 8
 const signatureBytes = 32
 
-const signatureOf = (secret: Uint8Array, signed: Uint8Array) =>
-  createHmac('sha256', Buffer.from(hkdfSync('sha256', secret, '', 'bidweir model file v1', 32)))
-    .update(signed)
-    .digest()
+/** Bytes of one slice of a signature: half a millisecond. */
+const sliceBytes = 2 ** 19
+
+/** In slices. */
+function* signatureOf(secret: Uint8Array, signed: Uint8Array): Generator<undefined, Buffer> {
+  const key = Buffer.from(hkdfSync('sha256', secret, '', 'bidweir model file v1', 32))
+  const sum = createHmac('sha256', key)
+  for (let at = 0; at < signed.length; at += sliceBytes) {
+    sum.update(signed.subarray(at, at + sliceBytes))
+    yield
+  }
+  return sum.digest()
+}
+
+function* isSignedBy(
+  secrets: readonly Uint8Array[],
+  signed: Uint8Array,
+  signature: Uint8Array,
+): Generator<undefined, boolean> {
+  for (const secret of secrets)
+    if (timingSafeEqual(yield* signatureOf(secret, signed), signature)) return true
+  return false
+}
 
 /** The bytes of a model file, signed with the secret. */
 export function writeModelFile({ models, ...rest }: ModelFile, secret: Uint8Array): Buffer {
@@ -60,20 +80,23 @@ export function writeModelFile({ models, ...rest }: ModelFile, secret: Uint8Arra
   start.writeUInt32BE(magic, 0)
   start.writeUInt32BE(text.length, 4)
   const signed = Buffer.concat([start, text, ...models.map(({ packed }) => packed)])
-  return Buffer.concat([signed, signatureOf(secret, signed)])
+  return Buffer.concat([signed, drained(signatureOf(secret, signed))])
 }
 
 /**
- * Reads a file that was signed with one of the secrets.
+ * Reads a file that was signed with one of the secrets, in slices. The snapshots are views of the bytes.
  *
  * @throws ModelFileError
  */
-export function readModelFile(bytes: Buffer, secrets: readonly Uint8Array[]): ModelFile {
+export function* readingModelFile(
+  bytes: Buffer,
+  secrets: readonly Uint8Array[],
+): Generator<undefined, ModelFile> {
   if (bytes.length < headBytes + signatureBytes || bytes.readUInt32BE(0) !== magic)
     throw new ModelFileError('it is no file of `bidweir model export`')
   const end = bytes.length - signatureBytes
   const [signed, signature] = [bytes.subarray(0, end), bytes.subarray(end)]
-  if (!secrets.some((secret) => timingSafeEqual(signatureOf(secret, signed), signature)))
+  if (!(yield* isSignedBy(secrets, signed, signature)))
     throw new ModelFileError('it is damaged, or signed with another key')
   let from = headBytes + bytes.readUInt32BE(4)
   const { models, ...rest } = headSchema.parse(JSON.parse(bytes.toString('utf8', headBytes, from)))

@@ -4,11 +4,13 @@
  */
 import { readFile } from 'node:fs/promises'
 import type { Log } from '../base/log.ts'
+import { inSlices } from '../base/slices.ts'
 import { OnlineLearner } from '../learner/learner.ts'
+import type { LearnerOptions } from '../learner-types.ts'
 import type { Mode } from '../shared/arms.ts'
 import { ManagedLearner } from './managed-learner.ts'
 import { initialControl, type ModelControl } from './model-control.ts'
-import { type ModelFile, readModelFile } from './model-file.ts'
+import { type ModelFile, readingModelFile } from './model-file.ts'
 import { unpackLater } from './snapshots.ts'
 
 interface SealedModelsOptions {
@@ -41,7 +43,7 @@ export class SealedModels {
     this.options = options
     this.exportedAt = options.now()
     const empty = () => {
-      const learner = new ManagedLearner(this.learner(), 0, true)
+      const learner = new ManagedLearner(new OnlineLearner(this.learnerOptions), 0, true)
       learner.freeze(true)
       return { learner, version: 0, epoch: 0 }
     }
@@ -77,14 +79,14 @@ export class SealedModels {
     }
   }
 
-  private learner(learned?: Uint8Array): OnlineLearner {
+  private get learnerOptions(): LearnerOptions {
     const { attributionWindow } = this.options
-    return new OnlineLearner({ attributionWindow, carries: false, trains: false }, learned)
+    return { attributionWindow, carries: false, trains: false }
   }
 
   private async loadModels(): Promise<void> {
     const { file, secrets, log } = this.options
-    const read = readModelFile(await readFile(file), secrets)
+    const read = await inSlices(readingModelFile(await readFile(file), secrets))
     // All are made before one is used.
     const made = []
     for (const model of read.models) made.push({ ...model, ...(await this.made(model)) })
@@ -99,9 +101,10 @@ export class SealedModels {
     log.info({ file, models: versions, at: new Date(read.at).toISOString() }, 'models read')
   }
 
-  /** Decompression leaves the event loop free between two models. */
+  /** In slices, because calls are priced meanwhile. */
   private async made({ packed }: ModelFile['models'][number]) {
     const { meta, learned } = await unpackLater(packed)
-    return { epoch: meta.epoch, learner: this.learner(learned) }
+    const learner = await inSlices(OnlineLearner.restored(this.learnerOptions, learned))
+    return { epoch: meta.epoch, learner }
   }
 }

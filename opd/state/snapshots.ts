@@ -120,8 +120,8 @@ function partsOf(whole: Buffer): UnpackedSnapshot {
     at += length
     return whole.subarray(at - length, at)
   })
-  // A copy, because `subarray` of a Buffer is a view, and float arrays need alignment.
-  return { meta, unsent, learned: new Uint8Array(whole.subarray(at)) }
+  const { buffer, byteOffset, length } = whole.subarray(at)
+  return { meta, unsent, learned: new Uint8Array(buffer, byteOffset, length) }
 }
 
 /** Writes a file atomically and syncs it. */

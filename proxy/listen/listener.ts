@@ -8,7 +8,7 @@ import { admitsCertificate } from '../admission/caller-certificate.ts'
 import type { ProxyConfig } from '../config.ts'
 import { closingResponse } from '../wire/headers.ts'
 import { watchChunkSizes } from './chunk-sizes.ts'
-import { type ConnectionLife, ConnectionLives } from './connection-life.ts'
+import type { ConnectionLife, ConnectionLives } from './connection-life.ts'
 import { FastConnection, type FastLane } from './fast-connection.ts'
 import { Http2Connections, type Http2Request, isPreface } from './http2.ts'
 import { hasBody } from './node-http.ts'
@@ -26,6 +26,7 @@ import { type TicketKeys, ticketPeriodOf } from './ticket-keys.ts'
 
 interface ListenerOptions {
   config: ProxyConfig
+  lives: ConnectionLives
   onRequest(request: IncomingMessage, response: ServerResponse): void
   onHttp2Request(request: Http2Request): void
   onUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): void
@@ -56,7 +57,7 @@ export class Listener {
   private readonly onClosed: (reason: string) => void
   private readonly sharesPort: boolean
   private config: ProxyConfig
-  private readonly lives = new ConnectionLives()
+  private readonly lives: ConnectionLives
   private readonly open = new Set<Socket>()
   private accepted = 0
   /** Responses that are complete, but not yet read by their callers. */
@@ -77,6 +78,7 @@ export class Listener {
     this.onClosed = options.onClosed
     this.sharesPort = options.sharesPort
     this.config = options.config
+    this.lives = options.lives
     this.tickets = options.tickets
     this.http2 = new Http2Connections({
       config: () => this.config,
@@ -307,9 +309,6 @@ export class Listener {
     // Read at each connection.
     Object.assign(this.server, { requestCert: tls.clientCa !== undefined })
   }
-
-  /** Whether the connection ends with this response; asked when its head is written. */
-  readonly isLast = (response: ServerResponse): boolean => this.lives.isLast(response)
 
   /** From now on each response closes its connection. */
   drain(): void {

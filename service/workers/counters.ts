@@ -122,7 +122,7 @@ export function countsTaker(stats: EngineStats, proxy: ProxyCounters): () => Cou
     decodedBefore += decoded
     const faults = increments.of(stats.faults)
     return {
-      ...{ requests, suppliers, faults, decoded, lag: proxy.takeLag() },
+      ...{ requests, suppliers, faults, decoded, lag: proxy.largestLag.take() },
       closed: closed.of(proxy.closed),
       logged: logged.of(proxy.logged),
     }
@@ -147,5 +147,5 @@ export function addCounts(counts: Counts, stats: EngineStats, proxy: ProxyCounte
   ] as const)
     for (const [name, count] of added) sums.set(name, (sums.get(name) ?? 0) + count)
   proxy.decoder.bytes += counts.decoded
-  proxy.lag(counts.lag)
+  proxy.largestLag.observe(counts.lag)
 }

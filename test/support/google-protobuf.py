@@ -103,6 +103,95 @@ def random_responses(seed, count):
         out.append(response.SerializeToString().hex())
     return out
 
+# The same messages as other writers may spell them: varints that are longer than they need to be, fields in any order and more
+# than once, of another wire type, packed and unpacked lists, and unknown fields of every kind.
+LEVELS = {'response': {2: 'seat'}, 'seat': {1: 'bid'}, 'bid': {}}
+WIDTHS = {1: 8, 5: 4}
+
+def varint(value, size=0):
+    out = bytearray()
+    while value > 127 or len(out) + 1 < size:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes(out) + bytes([value])
+
+def fields_of(message):
+    at, out = 0, []
+    def read():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128: return value
+    while at < len(message):
+        tag = read()
+        number, wire = tag >> 3, tag & 7
+        if wire == 0: value = read()
+        else:
+            length = read() if wire == 2 else WIDTHS[wire]
+            value = message[at:at + length]
+            at += length
+        out.append((number, wire, value))
+    return out
+
+def spelled(field, source):
+    number, wire, value = field
+    size = lambda most: source.randrange(most + 1) if source.random() < .3 else 0
+    tag = varint(number << 3 | wire, size(5))
+    if wire == 0: return tag + varint(value, size(10))
+    if wire == 2: return tag + varint(len(value), size(5)) + value
+    if wire == 3: return tag + value + varint(number << 3 | 4)
+    return tag + value
+
+def random_field(number, source):
+    wire = source.choice([0, 1, 2, 5])
+    if wire == 0: return number, wire, source.getrandbits(source.choice([7, 32, 64]))
+    if wire == 2: return number, wire, random_text(source).encode()
+    return number, wire, source.randbytes(WIDTHS[wire])
+
+def listed(field, source):
+    number, wire, value = field
+    if number == 11 and wire == 2 and source.random() < .5:
+        return [(number, 0, each) for each in packed_values(value)]
+    return [(number, 2, varint(value))] if number == 12 and wire == 0 and source.random() < .5 else [field]
+
+def packed_values(packed):
+    return [value for _, _, value in fields_of(b''.join(b'\x08' + each for each in varints_of(packed)))]
+
+def varints_of(packed):
+    out, begin = [], 0
+    for at, byte in enumerate(packed):
+        if byte < 128:
+            out.append(packed[begin:at + 1])
+            begin = at + 1
+    return out
+
+def respelled(message, level, source, groups):
+    inner = LEVELS[level]
+    fields = []
+    for number, wire, value in fields_of(message):
+        if number in inner and wire == 2: value = respelled(value, inner[number], source, groups)
+        fields.extend(listed((number, wire, value), source) if level == 'bid' else [(number, wire, value)])
+    more = []
+    if level == 'bid':
+        again = sent.BidResponse.SeatBid.Bid()
+        fill(again, source, 2)
+        more = [field for field in fields_of(again.SerializeToString()) if source.random() < .15]
+    more += [random_field(source.choice([1, 2, 3, 5, 6, 13, 21, 22, 23, 500, 90000]), source)
+             for _ in range(source.randrange(3)) if level == 'bid' or source.random() < .3]
+    if level != 'bid': more = [field for field in more if field[0] not in inner or field[1] != 2]
+    if groups and source.random() < .1: more.append((source.randrange(1, 999), 3, b''))
+    for field in more: fields.insert(source.randrange(len(fields) + 1), field)
+    if source.random() < .3: source.shuffle(fields)
+    return b''.join(spelled(field, source) for field in fields)
+
+def respelled_responses(seed, count, groups):
+    source = random.Random(seed)
+    return [respelled(bytes.fromhex(each), 'response', source, groups).hex() for each in random_responses(seed, count)]
+
 # What the rewriter makes of a response to a request with the imp 1 and no deal, if each eligible bid is sent at half its price.
 def rewritten(response, values):
     for seat in response.seatbid:
@@ -139,5 +228,6 @@ for job in jobs:
     op, args = job[0], job[1:]
     if op == 'encode': results.append(encode(*args))
     elif op == 'random': results.append(random_responses(*args))
+    elif op == 'respelled': results.append(respelled_responses(*args))
     elif op == 'fault': results.append(fault(bytes.fromhex(args[0]), bytes.fromhex(args[1]), args[2]))
 print(json.dumps(results))

@@ -18,6 +18,8 @@ type Job =
   | ['encode', message: 'BidRequest' | 'BidResponse', document: string]
   /** Random bid responses. */
   | ['random', seed: number, count: number]
+  /** Random bid responses as other writers may spell them. `groups`: some have groups. */
+  | ['respelled', seed: number, count: number, groups: boolean]
   /**
    * What is wrong with a response that was rewritten with half the prices; null: nothing. `values`: of the macros; null: the
    * response was malformed for the rewriter.

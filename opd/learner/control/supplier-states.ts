@@ -7,6 +7,8 @@ import { WinRateCusum } from './win-rate-cusum.ts'
 
 /** Bids after which a supplier's multipliers are copied to a new supplier. */
 const settledIn = 2000
+/** Suppliers that are restored in one slice. */
+const suppliersAtOnce = 50
 
 export interface Saved {
   suppliers: [number, Parameters<SupplierState['restore']>[0]][]
@@ -111,11 +113,15 @@ export class SupplierStates {
     }
   }
 
-  restore({ suppliers, fall, pool, tried, clock }: Saved): void {
+  /** In slices. */
+  *restoring({ suppliers, fall, pool, tried, clock }: Saved): Generator<undefined, void> {
     this.tried.restore(tried)
     ;[this.now, this.noticeTimeout] = clock
     this.pool.restore(pool.sums, pool.age, pool.from)
-    for (const [id, saved] of suppliers) this.of(id).restore(saved)
+    for (const [n, [id, saved]] of suppliers.entries()) {
+      this.of(id).restore(saved)
+      if (n % suppliersAtOnce === 0) yield
+    }
     this.fall.restore(fall)
   }
 }

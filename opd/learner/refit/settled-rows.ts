@@ -14,6 +14,8 @@ export const windowRows = 65_536
 const none = -1
 /** Rows of one slice of copying. */
 const sliceRows = 8192
+/** Rows of one slice of restoring: each finds its chain. */
+const restoredRows = 2048
 /** `void`: a win came that must not train the model. */
 export const outcomes = { lost: 0, won: 1, void: 2 } as const
 /** Wins that are kept until another node sends their exposure. */
@@ -134,8 +136,13 @@ export class SettledRows {
     this.size = this.at = 0
   }
 
-  restore({ features, outcome, least }: RowArrays, early: readonly [number, number][] = []): void {
+  /** In slices. */
+  *restoring(
+    { features, outcome, least }: RowArrays,
+    early: readonly [number, number][] = [],
+  ): Generator<undefined, void> {
     for (let n = 0; n < outcome.length; n++) {
+      if (n % restoredRows === 0) yield
       const row = this.at
       this.add(features.subarray(n * featureBytes, (n + 1) * featureBytes))
       this.outcome[row] = outcome[n]!

@@ -292,11 +292,14 @@ export class Trainer {
     this.lostExposures.forget()
   }
 
-  /** `carries` false: a crash lost the pending exposures. */
-  restore({ state, exposures, delays, pending, received, rows }: Saved, carries: boolean): void {
+  /** In slices. `carries` false: a crash lost the pending exposures. */
+  *restoring(
+    { state, exposures, delays, pending, received, rows }: Saved,
+    carries: boolean,
+  ): Generator<undefined, void> {
     const { now, settled, early, silence, refitted } = state
     this.now = now
-    this.rows.restore(rows, early)
+    yield* this.rows.restoring(rows, early)
     this.rows.settled = settled
     this.silence.restore(silence)
     this.schedule.fitted(refitted[0]!, refitted[1]!)

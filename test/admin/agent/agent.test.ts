@@ -51,6 +51,22 @@ t.test('a bid gets a lower price, never below its floor', async (t) => {
   t.ok(price >= 1 && price < 2.4, `${price}`)
 })
 
+t.test(
+  'the time of each call is in a histogram with the bounds that exchanges ask for',
+  async (t) => {
+    const name = 'bidweir_agent_duration_seconds'
+    const before = await metric(`${name}_count`)
+    await client.call(callOf({ bid_response: undefined }))
+    t.equal(await metric(`${name}_count`), before + 1)
+    const text = await (await fetch(`${node.admin}/metrics`)).text()
+    const found = [...text.matchAll(/^bidweir_agent_duration_seconds_bucket\{le="([^"]+)"\}/gm)]
+    t.same(
+      found.map(([, bound]) => bound),
+      ['0.0025', '0.005', '0.01', '0.025', '0.05', '+Inf'],
+    )
+  },
+)
+
 t.test('both names of the service are served', async (t) => {
   t.ok(isLowered(await client.call(callOf(), printed)))
 })

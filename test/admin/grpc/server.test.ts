@@ -362,6 +362,17 @@ for (const [title, spare] of [
     t.match(await call(session(), '/echo', 'on'), { grpc: 0 })
   })
 
+t.test('what a caller sends after its connection ended is not read without end', async (t) => {
+  const { socket, accepted } = await serve(t)
+  const client = await socket()
+  const flood = Buffer.alloc(16 * 1024 * 1024, frame(6, 0, 0, Buffer.alloc(8)))
+  client.resume()
+  client.write(Buffer.concat([preface, flood]))
+  await new Promise((resolve) => client.once('close', resolve))
+  const { bytesRead } = accepted[0]!
+  t.ok(bytesRead < 1024 * 1024, `${bytesRead} bytes`)
+})
+
 t.test('a caller may send a hundred frames without content with each call', async (t) => {
   const { socket } = await serve(t)
   const client = await socket()

@@ -60,6 +60,28 @@ onBoth(async (t, database) => {
 })
 
 onBoth(async (t, database) => {
+  const { db } = await storeAt(t, database)
+  const reductions = new DayReductions()
+  const caps = new DayCaps({ db, reductions, rate, now: () => noon, log: silent })
+  t.teardown(() => caps.close())
+  // As an import of notices from files records them: `at` is the time in the file.
+  const wins = [
+    winOf(1000, noon - day, { decided_at: noon - day - 60_000 }),
+    winOf(500, noon, { decided_at: noon - day }),
+  ]
+  t.same(
+    wins.map((win) => win.day),
+    [19_999, 20_000],
+  )
+  caps.counted(wins)
+  t.equal(reductions.amountOf('acme', noon), 0.5)
+  await addArmDays(db, wins)
+  caps.stored(wins)
+  await caps.read()
+  t.equal(reductions.amountOf('acme', noon), 0.5, 'a win counts on the day that its notice names')
+})
+
+onBoth(async (t, database) => {
   const { warnings, log } = recordingLog()
   const { db } = await storeAt(t, database)
   const reductions = new DayReductions()

@@ -63,7 +63,7 @@ t.test('the multiple of a supplier begins at that of all, and leaves it with its
   t.end()
 })
 
-t.test('lowest winning prices measure it with fewer bids', (t) => {
+t.test('lowest winning prices measure the multiple of a supplier with fewer bids', (t) => {
   const market = { bids: 20_000, multiple: 2 }
   const [held, known] = [found(verified(market)), found(verified({ ...market, says: true }))]
   t.ok(known.deviation < 0.5 * held.deviation, `${known.deviation}, ${held.deviation}`)
@@ -71,7 +71,7 @@ t.test('lowest winning prices measure it with fewer bids', (t) => {
   t.end()
 })
 
-t.test('without bids the multiple is that of the prior', (t) => {
+t.test('without bids the multiple of a supplier is that of the prior', (t) => {
   t.same(found(new Evidence()), unmeasured())
   const [few, many] = [verified({ bids: 5000 }), verified({ bids: 200_000 })]
   t.ok(found(few).deviation > 1.2 * found(many).deviation)

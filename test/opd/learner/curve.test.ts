@@ -85,7 +85,7 @@ t.test(
   },
 )
 
-t.test('a snapshot of the layout before is refused', (t) => {
+t.test('a snapshot of an older layout is refused', (t) => {
   const snapshot = createLearner({}).snapshot()
   t.doesNotThrow(() => createLearner({}, snapshot))
   const before = Buffer.from(snapshot)

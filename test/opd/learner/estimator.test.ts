@@ -64,7 +64,7 @@ const bid = (inBa: number, floor = 0): BidFacts => ({
 })
 const chance = (learner: Learner, facts: BidFacts, price: number) => learner.chance(facts, price)
 
-t.test('a price that half of the competition bids is found, and bid', (t) => {
+t.test('a price that half of the competition bids is found, and sent', (t) => {
   // 10 % below it, 60 % at it, the rest above.
   const wins = (price: number) => (price < 0.7 ? 0.1 : 0.7) + 0.1 * Math.min(1, price / 2)
   let [margin, best] = [0, 0]
@@ -82,7 +82,7 @@ t.test('a price that half of the competition bids is found, and bid', (t) => {
   t.end()
 })
 
-t.test('what is won at the floor is told from what is won between', (t) => {
+t.test('wins at the floor are distinguished from wins between floor and price', (t) => {
   const learned = (atFloor: number) => {
     const { learner } = live({
       bids: 12_000,
@@ -97,7 +97,7 @@ t.test('what is won at the floor is told from what is won between', (t) => {
   t.end()
 })
 
-t.test('where wins pay less than was bid, the bid keeps its price', (t) => {
+t.test('if wins clear below the price sent, the bid keeps its price', (t) => {
   let [high, seen] = [0, 0]
   const second = { ...bid(1), auction: 2 as const }
   live({
@@ -152,7 +152,7 @@ t.test('notices that take a hundred times as long are no losses', (t) => {
   t.end()
 })
 
-t.test('exposures and wins taught on different nodes make one model', (t) => {
+t.test('exposures and wins of different nodes train one model', (t) => {
   const [bidder, told] = [createLearner({}), createLearner({})]
   const random = source(3)
   for (let n = 0; n <= 4000; n++) {

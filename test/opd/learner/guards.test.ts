@@ -115,7 +115,7 @@ for (const [name, traffic] of Object.entries(quiet))
     t.end()
   })
 
-t.test('a night that was as poor the day before is no alarm', (t) => {
+t.test('a night whose win rate is that of the night before is no alarm', (t) => {
   const poor = (day: number) => {
     const fall = new WinRateCusum(hour, 10)
     const random = source(5)
@@ -133,7 +133,7 @@ t.test('a night that was as poor the day before is no alarm', (t) => {
   t.end()
 })
 
-t.test('wins that clear above the price sent put it back', (t) => {
+t.test('wins that clear above the price sent put the price back', (t) => {
   const guards = new Guards()
   for (let n = 0; n < 400; n++) guards.won(start, 1, 1.001, start, true)
   t.equal(guards.acts, false)
@@ -143,7 +143,7 @@ t.test('wins that clear above the price sent put it back', (t) => {
   t.end()
 })
 
-t.test('a number that is none puts it back', (t) => {
+t.test('an infinite or undefined number in the model puts the price back', (t) => {
   const guards = new Guards()
   guards.notFinite()
   t.equal(guards.guard, 'number')
@@ -235,7 +235,7 @@ t.test(
   },
 )
 
-t.test('wins told to other nodes keep silence away', (t) => {
+t.test('wins that are reported to other nodes prevent the guard silence', (t) => {
   const guards = new Guards()
   const { now } = run(guards, { bids: 3000, rate: () => 0.5 })
   for (let n = 0; n < 600; n++) {
@@ -248,7 +248,7 @@ t.test('wins told to other nodes keep silence away', (t) => {
   t.end()
 })
 
-t.test('a restart knows what a guard did', (t) => {
+t.test('a restart restores the state of a guard', (t) => {
   const guards = new Guards()
   run(guards, { bids: 3000, rate: () => 0.5 })
   guards.dropped()

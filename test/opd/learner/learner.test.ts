@@ -40,7 +40,7 @@ function market(policy: Policy, bids: number, delay = 2000) {
   return { learner, kept: kept / base, margin: margin / spend }
 }
 
-t.test('prices stay within floor, minFactor and in, whatever is asked', (t) => {
+t.test('prices stay between floor or minFactor and in_ba, for any policy', (t) => {
   const learner = createLearner({})
   const number = fc.oneof(
     fc.double({ noNaN: false }),
@@ -106,7 +106,7 @@ t.test(
   },
 )
 
-t.test('one auction is wholly holdout or not, in the share that is asked', (t) => {
+t.test('all bids of an auction are in the holdout, or none, in the share of the policy', (t) => {
   const learner = createLearner({})
   let holdouts = 0
   for (let n = 0; n < 20_000; n++) {
@@ -121,7 +121,7 @@ t.test('one auction is wholly holdout or not, in the share that is asked', (t) =
   t.end()
 })
 
-t.test('the constraint of the mode is held', (t) => {
+t.test('the constraint of the mode is kept', (t) => {
   const { kept } = market(
     { minWinRate: 0.95, minSpend: 0.95, holdout: 0.03, explore: 0.005, minFactor: 0.5 },
     40_000,
@@ -176,7 +176,7 @@ t.test('a snapshot restores what was learned, a damaged one is refused', (t) => 
   t.end()
 })
 
-t.test('deltas add up in any order, and a damaged one changes nothing', (t) => {
+t.test('deltas may be merged in any order, and a damaged one changes nothing', (t) => {
   const deltas = [1, 2, 3].map((seed) => {
     const learner = createLearner({ attributionWindow: 1 })
     const random = source(seed)
@@ -207,7 +207,7 @@ t.test('deltas add up in any order, and a damaged one changes nothing', (t) => {
   t.end()
 })
 
-t.test('a learner starts alike, whatever others in the process have learned', (t) => {
+t.test('a new learner does not depend on the other learners of the process', (t) => {
   const run = () => market({ minWinRate: 0.97, explore: 0.3 }, 4000).learner.snapshot()
   market({ minWinRate: 0.5, explore: 0.1 }, 4000)
   const first = run()

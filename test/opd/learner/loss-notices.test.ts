@@ -41,7 +41,7 @@ function counted(told: number, nodes = 1): { losses: number; known: number } {
   return { losses: 1 - known / knownIn, known: knownIn }
 }
 
-t.test('all losses are told', (t) => {
+t.test('if all losses are reported, all are counted', (t) => {
   for (const nodes of [1, 4]) {
     const { losses } = counted(0.97, nodes)
     t.ok(Math.abs(losses - 0.06) < 0.006, `${losses}`)
@@ -49,13 +49,13 @@ t.test('all losses are told', (t) => {
   t.end()
 })
 
-t.test('those that are told count for the others', (t) => {
+t.test('reported losses are extrapolated to all losses', (t) => {
   const { losses } = counted(0.6)
   t.ok(losses > 0.05 && losses < 0.068, `${losses}`)
   t.end()
 })
 
-t.test('where few are told nothing is counted', (t) => {
+t.test('if few losses are reported, none is counted', (t) => {
   for (const told of [0, 0.3]) t.equal(counted(told).known, 0)
   t.end()
 })

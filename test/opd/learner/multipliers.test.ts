@@ -67,13 +67,13 @@ t.test('one bid of a price beyond all others moves no multiplier out of reach', 
   t.end()
 })
 
-t.test('minSpend is minWinRate where it is not given', (t) => {
+t.test('minSpend is minWinRate if it is absent', (t) => {
   const { spend } = settled({ minWinRate: 0.9 }, 'revenue', 20_000)
   t.ok(spend > 0.887, `spend ${spend}`)
   t.end()
 })
 
-t.test('no floor, no multiplier', (t) => {
+t.test('without a floor the multipliers stay at 1 and 0', (t) => {
   const controller = new Multipliers()
   const policy = { minWinRate: 0 }
   t.equal(controller.theta(policy, 'revenue'), 1)

@@ -15,7 +15,7 @@ const deltaHead = 16
 const winsOf = (learner: Learner) =>
   Number(/"wins":(\d+)/.exec(Buffer.from(learner.snapshot()).toString('latin1'))![1])
 
-t.test('eight nodes know what one would that saw all', (t) => {
+t.test('eight nodes have the model that one node with all bids would have', (t) => {
   const fitted = (learner: Learner) => {
     learner.applyRefit(refit(learner.refitJob(2e12)!))
     return off(learner)
@@ -28,7 +28,7 @@ t.test('eight nodes know what one would that saw all', (t) => {
   t.end()
 })
 
-t.test('what one node hears is no part of what it tells, in full or sampled', (t) => {
+t.test('received rows are not part of the deltas of a node, in full or sampled', (t) => {
   for (const bids of [300, updatesMost + 500]) {
     const [told] = taught(1, 900, 40)
     const heard = told!.delta()
@@ -56,7 +56,7 @@ t.test('what one node hears is no part of what it tells, in full or sampled', (t
   t.end()
 })
 
-t.test('rows of other nodes are taught in one order, whichever delta came first', (t) => {
+t.test('rows of other nodes train in one order, whichever delta came first', (t) => {
   const deltas = taught(4, 1200, 20, false).map((learner) => learner.delta())
   const model = (order: readonly number[]) => {
     const learner = createLearner({})
@@ -73,7 +73,7 @@ t.test('rows of other nodes are taught in one order, whichever delta came first'
   t.end()
 })
 
-t.test('a win told elsewhere takes its exposure out: it is taught once', (t) => {
+t.test('a win that is reported to another node removes its exposure here, and trains once', (t) => {
   const [sender, teller] = [createLearner({}), createLearner({})]
   const decision = sender.decide(bid(2, 1), pure, 'k', start, () => 0.9)
   const features = sender.expose(decision, 1.5, start)
@@ -103,7 +103,7 @@ t.test('a win told elsewhere takes its exposure out: it is taught once', (t) => 
   t.end()
 })
 
-t.test('an exposure that is withdrawn elsewhere is undone here', (t) => {
+t.test('an exposure that another node withdraws is undone on this node', (t) => {
   const [sender, other] = [createLearner({}), createLearner({})]
   const decision = sender.decide(bid(2, 1), pure, 'k', start, () => 0.9)
   const features = sender.expose(decision, 1.5, start)

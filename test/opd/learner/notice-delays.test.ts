@@ -82,7 +82,7 @@ for (const [name, draw, median] of shapes)
     t.end()
   })
 
-t.test('the quickest notices alone are no sign that notices are quick', (t) => {
+t.test('a few quick notices do not make the estimated delay short', (t) => {
   // A third of the median has passed: one notice in fourteen can have come.
   const draw = logNormal(8000, 0.8)
   const delays = learned({ every: 0.5, until: 3000, delay: () => draw })
@@ -104,7 +104,7 @@ t.test('bids that win less than before are no change of delays', (t) => {
   t.end()
 })
 
-t.test('delays that grow are followed', (t) => {
+t.test('the estimate follows delays that grow', (t) => {
   const until = 4 * 3_600_000
   const delay = (now: number) => logNormal(8000 * 20 ** Math.min(1, now / until / 0.7), 0.6)
   const delays = learned({ every: 500, until, delay })
@@ -115,7 +115,7 @@ t.test('delays that grow are followed', (t) => {
   t.end()
 })
 
-t.test('what was learned is there after a restart; what is no such state is none', (t) => {
+t.test('a restart restores the delays; a damaged state is ignored', (t) => {
   const draw = logNormal(40_000, 0.5)
   const delays = learned({ every: 20, until: 200_000, delay: () => draw })
   const again = new NoticeDelays()
@@ -141,7 +141,7 @@ t.test('nothing is known until the next notice where what was known no longer ho
   t.end()
 })
 
-t.test('how much was sent until a moment, to a twentieth of how long ago that is', (t) => {
+t.test('the number of bids sent until a time is known to a twentieth of its age', (t) => {
   const sent = new SentCounts()
   for (let now = 0; now < 3_600_000; now += 7) sent.add(1, start + now)
   for (const ago of [0, 50, 1000, 30_000, 600_000, 3_000_000]) {
@@ -155,7 +155,7 @@ t.test('how much was sent until a moment, to a twentieth of how long ago that is
   t.end()
 })
 
-t.test('any clock: sums never fall, ages rise with their share', (t) => {
+t.test('for any clock, sums never fall, and ages rise with their share', (t) => {
   const clock = fc.oneof(fc.integer({ min: 0, max: 2e12 }), fc.integer({ min: 0, max: 1e5 }))
   fc.assert(
     fc.property(

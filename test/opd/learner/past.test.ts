@@ -53,7 +53,7 @@ t.test('a win of the past whose lower price was not applied trains at the own pr
   t.end()
 })
 
-t.test('other nodes learn of it by the delta', (t) => {
+t.test('a bid of the past trains other nodes by the delta', (t) => {
   const { features } = exposed(1.5)
   const [home, other] = [createLearner({}), createLearner({})]
   home.settlePast(features, { cleared: 1.5, applied: true }, start + 1000)

@@ -12,7 +12,7 @@ const bytesOf = (n: number) => {
 const ticketOf = (bytes: Uint8Array) => new DataView(bytes.buffer).getUint32(1)
 const once = () => 0
 
-t.test('what was taken is not settled, what was settled is not taken', (t) => {
+t.test('an exposure is either taken or settled', (t) => {
   const pending = new PendingExposures(60_000)
   const all = Array.from({ length: 50 }, (_each, n) => bytesOf(n))
   for (const [n, bytes] of all.entries()) pending.add(bytes, 1000, () => 2000 + n * 100)
@@ -35,7 +35,7 @@ t.test('what was taken is not settled, what was settled is not taken', (t) => {
   t.end()
 })
 
-t.test('work comes in slices, and an exposure may be looked at again', (t) => {
+t.test('exposures are settled in slices, and one may be examined again', (t) => {
   const pending = new PendingExposures(60_000)
   for (let n = 0; n < 300; n++) pending.add(bytesOf(n), 1000, () => 2000)
   let [calls, again] = [0, 0]
@@ -72,7 +72,7 @@ t.test(
   },
 )
 
-t.test('a slice is as long where one counts for eight: by weight, not by number', (t) => {
+t.test('the length of a slice is by weight of exposures, not by number', (t) => {
   const pending = new PendingExposures(60_000, 2 ** 14)
   for (let n = 0; n < 60_000; n++) pending.add(bytesOf(n), 1000, () => 30_000)
   let taught = 0
@@ -85,7 +85,7 @@ t.test('a slice is as long where one counts for eight: by weight, not by number'
   t.end()
 })
 
-t.test('a clock that jumps keeps everything in bounds', (t) => {
+t.test('a clock that jumps leaves the number of exposures bounded', (t) => {
   const pending = new PendingExposures(60_000)
   let settled = 0
   const settle = () => {
@@ -104,69 +104,69 @@ t.test('a clock that jumps keeps everything in bounds', (t) => {
 
 const facts: BidFacts = { supplier: 'acme', mode: 'revenue', inBa: 1, floor: 0.2, publisher: 'p' }
 
-t.test('what waited at a restart is taught after it; left out where that is told', (t) => {
-  const learner = createLearner({ attributionWindow: 60_000 })
-  const now = 1_760_000_000_000
-  const told: Uint8Array[] = []
-  for (let n = 0; n < 400; n++) {
-    const decision = learner.decide(facts, { minWinRate: 0, explore: 0 }, `k${n}`, now, () => 0.9)
-    told.push(learner.expose(decision, 0.9, now))
-  }
-  const snapshot = learner.snapshot()
-  const chanceLater = (of: typeof learner) => {
-    for (let n = 0; n < 3; n++) of.advance(now + 200_000 + n)
-    return of.chance(facts, 0.9)
-  }
-  const cold = learner.chance(facts, 0.9)
-  const restored = createLearner({ attributionWindow: 60_000 }, snapshot)
-  restored.win(told[0]!, 0.9, now + 1000)
-  const after = chanceLater(restored)
-  t.ok(after < cold * 0.6, `400 exposures, one win: ${cold} became ${after}`)
-  t.ok(Math.abs(after - chanceLater(learner)) < 0.03)
-  const bare = createLearner({ attributionWindow: 60_000, carries: false }, snapshot)
-  t.ok(Math.abs(chanceLater(bare) - cold) < 1e-6)
-  t.end()
-})
-
 t.test(
-  'wins of what was lost in a crash teach nothing, of what was settled before they do',
+  'pending exposures of a snapshot train after a restart, or are dropped if the options say so',
   (t) => {
-    const learner = createLearner({})
-    const now = 1e12
-    const sent = (n: number) => {
-      const decision = learner.decide(
-        facts,
-        { minWinRate: 0, explore: 0 },
-        `k${n}`,
-        now + n,
-        () => 0.9,
-      )
-      return learner.expose(decision, 0.9, now + n)
+    const learner = createLearner({ attributionWindow: 60_000 })
+    const now = 1_760_000_000_000
+    const told: Uint8Array[] = []
+    for (let n = 0; n < 400; n++) {
+      const decision = learner.decide(facts, { minWinRate: 0, explore: 0 }, `k${n}`, now, () => 0.9)
+      told.push(learner.expose(decision, 0.9, now))
     }
-    const old = Array.from({ length: 400 }, (_each, n) => sent(n))
-    learner.win(old[0]!, 0.9, now + 30_000)
-    for (let n = 1; n < 20; n++) learner.advance(now + n * 200_000)
-    const young = Array.from({ length: 400 }, (_each, n) => sent(4_000_000 + n))
-    learner.advance(now + 4_000_500)
     const snapshot = learner.snapshot()
-    const lost = Array.from({ length: 400 }, (_each, n) => sent(4_001_000 + n))
-    const again = createLearner({ carries: false }, snapshot)
-    const before = again.chance(facts, 0.9)
-    const back = now + 4_010_000
-    again.advance(back)
-    for (const features of lost) again.win(features, 0.9, back)
-    t.equal(again.chance(facts, 0.9), before, '400 wins without bids')
-    // A few of these were settled within the half second.
-    for (const features of young) again.win(features, 0.9, back)
-    const after = again.chance(facts, 0.9)
-    t.ok(after < 0.3, `400 wins, most without bids: ${after}`)
-    for (const features of old.slice(1, 200)) again.win(features, 0.9, back)
-    t.ok(again.chance(facts, 0.9) > after + 0.05, 'their exposures are in the snapshot')
+    const chanceLater = (of: typeof learner) => {
+      for (let n = 0; n < 3; n++) of.advance(now + 200_000 + n)
+      return of.chance(facts, 0.9)
+    }
+    const cold = learner.chance(facts, 0.9)
+    const restored = createLearner({ attributionWindow: 60_000 }, snapshot)
+    restored.win(told[0]!, 0.9, now + 1000)
+    const after = chanceLater(restored)
+    t.ok(after < cold * 0.6, `400 exposures, one win: ${cold} became ${after}`)
+    t.ok(Math.abs(after - chanceLater(learner)) < 0.03)
+    const bare = createLearner({ attributionWindow: 60_000, carries: false }, snapshot)
+    t.ok(Math.abs(chanceLater(bare) - cold) < 1e-6)
     t.end()
   },
 )
 
-t.test('what is due is handed out at once: a bucket of 30 minutes is no half second', (t) => {
+t.test('wins of exposures that a crash lost do not train, wins of settled ones do', (t) => {
+  const learner = createLearner({})
+  const now = 1e12
+  const sent = (n: number) => {
+    const decision = learner.decide(
+      facts,
+      { minWinRate: 0, explore: 0 },
+      `k${n}`,
+      now + n,
+      () => 0.9,
+    )
+    return learner.expose(decision, 0.9, now + n)
+  }
+  const old = Array.from({ length: 400 }, (_each, n) => sent(n))
+  learner.win(old[0]!, 0.9, now + 30_000)
+  for (let n = 1; n < 20; n++) learner.advance(now + n * 200_000)
+  const young = Array.from({ length: 400 }, (_each, n) => sent(4_000_000 + n))
+  learner.advance(now + 4_000_500)
+  const snapshot = learner.snapshot()
+  const lost = Array.from({ length: 400 }, (_each, n) => sent(4_001_000 + n))
+  const again = createLearner({ carries: false }, snapshot)
+  const before = again.chance(facts, 0.9)
+  const back = now + 4_010_000
+  again.advance(back)
+  for (const features of lost) again.win(features, 0.9, back)
+  t.equal(again.chance(facts, 0.9), before, '400 wins without bids')
+  // A few of these were settled within the half second.
+  for (const features of young) again.win(features, 0.9, back)
+  const after = again.chance(facts, 0.9)
+  t.ok(after < 0.3, `400 wins, most without bids: ${after}`)
+  for (const features of old.slice(1, 200)) again.win(features, 0.9, back)
+  t.ok(again.chance(facts, 0.9) > after + 0.05, 'their exposures are in the snapshot')
+  t.end()
+})
+
+t.test('exposures that are due are settled at once, in any bucket', (t) => {
   const pending = new PendingExposures(1_800_000)
   const now = 1e12
   for (let n = 0; n < 100; n++)

@@ -49,7 +49,7 @@ t.test('a fit is nearer to the market than what was learned bid by bid', (t) => 
   t.end()
 })
 
-t.test('it depends on the job alone, and is due only after more rows and more time', (t) => {
+t.test('a fit depends on its job alone, and is due only after more rows and more time', (t) => {
   const [learner] = taught(1, 6000, 100)
   t.equal(createLearner({}).refitJob(late), null)
   const job = learner!.refitJob(late)!
@@ -108,7 +108,7 @@ t.test('placements of few bids share the prices of their size', (t) => {
   t.end()
 })
 
-t.test('lowest winning prices teach both sides: fewer rows say as much', (t) => {
+t.test('lowest winning prices train both sides, so fewer rows are needed', (t) => {
   const least = [0.4, 0.7, 1.2]
   const random = source(8)
   let drawn = 0
@@ -159,7 +159,7 @@ t.test('a loss notice settles its exposure at once', (t) => {
   t.end()
 })
 
-t.test('bids of a publisher that the fit knew nothing of keep a curve', (t) => {
+t.test('bids of a publisher that was not in the fit keep a curve', (t) => {
   const [learner] = taught(1, 5000, 100)
   learner!.applyRefit(refit(learner!.refitJob(late)!))
   const chance = learner!.chance({ ...bid(2, 1), publisher: 'new', placement: 'new/1' }, 1.5)

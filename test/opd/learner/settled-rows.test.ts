@@ -1,5 +1,6 @@
 /** The window of settled rows: what a refit is given. */
 import t from 'tap'
+import { drained } from '../../../opd/base/slices.ts'
 import { featureBytes } from '../../../opd/learner/features.ts'
 import { outcomes, SettledRows, windowRows } from '../../../opd/learner/refit/settled-rows.ts'
 
@@ -37,7 +38,7 @@ t.test('the window holds the newest rows, oldest first', (t) => {
   t.equal(nameOf(features, 0), 1000)
   t.equal(nameOf(features, windowRows - 1), windowRows + 999)
   const again = new SettledRows()
-  again.restore(rows.copy())
+  drained(again.restoring(rows.copy()))
   again.add(row(1))
   t.equal(nameOf(again.copy().features, windowRows - 1), 1)
   t.end()

@@ -1,8 +1,10 @@
 import t from 'tap'
+import { drained } from '../../../opd/base/slices.ts'
+import { OnlineLearner } from '../../../opd/learner/learner.ts'
 import { createLearner } from '../../../opd/learner.ts'
 import { apart, bid, chances, pure, start, taught } from '../../support/learners.ts'
 
-t.test('in slices: merged rows wait for advance, a snapshot carries them', (t) => {
+t.test('with slices, merged rows wait for advance, and a snapshot contains them', (t) => {
   const [told] = taught(1, 2500, 40)
   const delta = told!.delta()
   const all = createLearner({})
@@ -21,7 +23,7 @@ t.test('in slices: merged rows wait for advance, a snapshot carries them', (t) =
   t.end()
 })
 
-t.test('a snapshot in slices is of one moment, whatever comes between', (t) => {
+t.test('a snapshot in slices is of one moment, whatever happens between slices', (t) => {
   const learner = taught(1, 3000, 40)[0]!
   const before = chances(learner)
   const [other] = taught(1, 1500, 30)
@@ -51,5 +53,24 @@ t.test('a snapshot in slices is of one moment, whatever comes between', (t) => {
   t.notSame(chances(learner), before)
   t.same(chances(createLearner({}, new Uint8Array(Buffer.concat(pieces)))), before)
   t.same(chances(createLearner({}, learner.snapshot())), chances(learner))
+  t.end()
+})
+
+t.test('a learner is restored in slices, as it is restored at once', (t) => {
+  const learner = taught(1, 3000, 40)[0]!
+  const snapshot = learner.snapshot()
+  let slices = 0
+  for (const made = OnlineLearner.restored({ carries: false }, snapshot); ; slices++) {
+    const { done, value } = made.next()
+    if (!done) continue
+    t.same(chances(value), chances(learner))
+    t.same(value.snapshot(), createLearner({ carries: false }, snapshot).snapshot())
+    break
+  }
+  // 4 MiB of weights are checked, copied and set in slices of 512 KiB.
+  t.ok(slices > 24, `${slices} slices`)
+  const damaged = snapshot.slice()
+  damaged[5000]! ^= 1
+  t.throws(() => drained(OnlineLearner.restored({}, damaged)), { name: 'SnapshotError' })
   t.end()
 })

@@ -1,5 +1,6 @@
 /** The controls of a supplier over restarts, and of nodes that share. */
 import t from 'tap'
+import { drained } from '../../../opd/base/slices.ts'
 import type { Outcome } from '../../../opd/learner/control/evidence.ts'
 import { SupplierStates } from '../../../opd/learner/control/supplier-states.ts'
 import { Visits } from '../../../opd/learner/control/visits.ts'
@@ -10,7 +11,7 @@ import { source } from '../../support/random.ts'
 
 const start = 1_760_000_000_000
 
-t.test('what was measured is not forgotten by a restart', (t) => {
+t.test('a restart keeps what was measured', (t) => {
   const before = new SupplierStates()
   const outcome: Outcome = {
     arm: 'treated',
@@ -31,7 +32,7 @@ t.test('what was measured is not forgotten by a restart', (t) => {
   }
   const saved = { suppliers: before.saved().map((each) => each()), ...before.rest() }
   const after = new SupplierStates()
-  after.restore(JSON.parse(JSON.stringify(saved)))
+  drained(after.restoring(JSON.parse(JSON.stringify(saved))))
   t.same(after.saved()[0]!(), saved.suppliers[0])
   t.same(after.rest(), before.rest())
   const bids = before.of(1).evidence.total('optimised', 'bids')
@@ -73,7 +74,7 @@ t.test(
     states.fitted(start + 2000)
     t.same(evidence(), [10, 10], 'only the first fit begins anew')
     const again = new SupplierStates()
-    again.restore({ suppliers: states.saved().map((each) => each()), ...states.rest() })
+    drained(again.restoring({ suppliers: states.saved().map((each) => each()), ...states.rest() }))
     again.of(1).resolved(sent(start + 999), 1)
     again.fitted(start + 2000)
     t.same(again.of(1).evidence.total('tried', 'bids'), 10)
@@ -196,7 +197,7 @@ function cluster(nodes: number, to: (node: number) => number) {
   })
 }
 
-t.test('wins that are all told to one node bias no node, and alarm none', (t) => {
+t.test('wins that are all reported to one node bias no node, and cause no alarm', (t) => {
   const [alone] = cluster(1, () => 0)
   for (const to of [(node: number) => (node + 1) % 4, () => 0])
     for (const seen of cluster(4, to)) {

@@ -169,8 +169,10 @@ function compare(messages: readonly Buffer[]) {
   return { faults: googleProtobuf(jobs).filter((fault) => fault !== null), changed, refused }
 }
 
-const sent = (seed: number, count: number) =>
-  (googleProtobuf([['random', seed, count]])[0] as string[]).map((hex) => Buffer.from(hex, 'hex'))
+/** Messages that Google's library, or the test, made. */
+const hexes = (job: Parameters<typeof googleProtobuf>[0][number]) =>
+  (googleProtobuf([job])[0] as string[]).map((hex) => Buffer.from(hex, 'hex'))
+const sent = (seed: number, count: number) => hexes(['random', seed, count])
 
 t.test(
   'what the rewriter makes of random messages decodes to what is expected',
@@ -180,6 +182,23 @@ t.test(
     t.same(faults, [])
     t.equal(refused, 0)
     t.ok(changed > 500, `${changed} with priced bids`)
+  },
+)
+
+t.test(
+  'messages in other spellings mean to the rewriter what they mean to Google',
+  { skip },
+  async (t) => {
+    const seed = Number(process.env['FUZZ_SEED'] ?? 31)
+    const count = Number(process.env['FUZZ_CASES'] ?? 3000)
+    t.comment(`FUZZ_SEED=${seed} FUZZ_CASES=${count}`)
+    const { faults, changed, refused } = compare(hexes(['respelled', seed, count, false]))
+    t.same(faults, [])
+    t.equal(refused, 0)
+    t.ok(changed > count / 4, `${changed} with priced bids`)
+    const grouped = compare(hexes(['respelled', seed, count, true]))
+    t.same(grouped.faults, [])
+    t.ok(grouped.refused > count / 10 && grouped.changed > count / 10, `${grouped.refused} refused`)
   },
 )
 
