@@ -27,7 +27,11 @@ function row(goal: Goal, done: readonly Done[]): Cell[] {
   return [
     ...[goal.of === '' ? '-' : goal.of, goal.market],
     `${goal.name} (${bids}k bids, seeds ${seeds})`,
-    ...[graded ? asked : '-', short(average), short(standardError(values))],
+    ...[
+      graded ? asked : '-',
+      short(average),
+      values.length > 1 ? short(standardError(values)) : '-',
+    ],
     graded ? (met ? 'met' : '**not met**') : '-',
     Object.entries(notes)
       .map(([name, note]) => `${name} ${short(note)}`)
