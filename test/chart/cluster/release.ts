@@ -1,5 +1,6 @@
 /** Releases of the chart on a node, each in a namespace of its own, and what is asked of them. */
 import type { Test } from 'tap'
+import { startLimit, until } from '../../support/until.ts'
 import { type ControlPlane, restricted } from './control-plane.ts'
 
 export interface Pod {
@@ -28,6 +29,18 @@ export async function place(node: ControlPlane, namespace: string) {
       'app.kubernetes.io/instance=bids,app.kubernetes.io/name=bidweir,pod-template-hash'
     return (await api('GET', `${at}/pods?labelSelector=${selector}`)).body.items as Pod[]
   }
+  /** Resolves when there are so many pods, all of them ready. */
+  const settled = (count: number) =>
+    until(
+      async () => {
+        const present = await pods()
+        const ready = present.filter(({ status }) =>
+          status.containerStatuses?.every((each) => each.ready),
+        )
+        return present.length === count && ready.length === count
+      },
+      { what: `${count} pods that are ready`, limit: startLimit },
+    )
   const log = async (pod: string, container: string) =>
     (await api('GET', `${at}/pods/${pod}/log?container=${container}&tailLines=40`)).body
   /** Why a release does not come up. */
@@ -50,7 +63,14 @@ export async function place(node: ControlPlane, namespace: string) {
   }
   const url = async (service: string) => {
     const { body } = await api('GET', `${at}/services/bids-bidweir-${service}`)
-    return `http://${body.spec.clusterIP}:${body.spec.ports[0].port}`
+    const address = `http://${body.spec.clusterIP}:${body.spec.ports[0].port}`
+    const isServed = async () => {
+      await (await fetch(address)).body?.cancel()
+      return true
+    }
+    // kube-proxy refuses connections to a Service until it has seen a pod that is ready, a moment after helm has.
+    await until(() => isServed().catch(() => false), { what: address, limit: startLimit })
+    return address
   }
   /** Bid requests that each pod has had. */
   const requests = async () =>
@@ -92,5 +112,5 @@ export async function place(node: ControlPlane, namespace: string) {
       }),
     )
   }
-  return { at, run, helm, all, pods, url, curves, requests }
+  return { at, run, helm, all, pods, settled, url, curves, requests }
 }

@@ -28,7 +28,7 @@ t.test('requests a second move the number of pods, and none is lost', async (t) 
     store.port = String(await relay(t, Number(store.port)))
     store.hostname = nodeAddress
   }
-  const { helm, pods, url } = await place(node, 'scaled')
+  const { helm, settled, url } = await place(node, 'scaled')
   const autoscaling = {
     ...{ enabled: true, minReplicas: 1, maxReplicas: 3, cpu: '4', requestsPerSecond: 8 },
     behavior: {
@@ -49,17 +49,8 @@ t.test('requests a second move the number of pods, and none is lost', async (t) 
     const { body } = await node.api('GET', autoscaler)
     return (body.status?.currentMetrics ?? []) as AutoscalerMetric[]
   }
-  const settled = (count: number) =>
-    until(
-      async () => {
-        const all = await pods()
-        const ready = all.filter(({ status }) =>
-          status.containerStatuses?.every((each) => each.ready),
-        )
-        return all.length === count && ready.length === count
-      },
-      { what: `${count} pods that are ready`, limit: startLimit },
-    ).catch(async (error: Error) => {
+  const scaledTo = (count: number) =>
+    settled(count).catch(async (error: Error) => {
       const { body } = await node.api('GET', autoscaler)
       throw new Error(`${error.message}\n${JSON.stringify(body.status)}`)
     })
@@ -68,7 +59,7 @@ t.test('requests a second move the number of pods, and none is lost', async (t) 
     startLoad(`${proxy}/bid/demo`, `${notices}/opd/imp`, perSecond)
 
   const little = load(2)
-  await settled(1)
+  await scaledTo(1)
   await until(
     async () => {
       const metrics = await measured()
@@ -80,12 +71,12 @@ t.test('requests a second move the number of pods, and none is lost', async (t) 
     { what: 'the CPU by metrics-server and the requests by prometheus-adapter', limit: startLimit },
   )
   const much = load(24)
-  await settled(3)
+  await scaledTo(3)
   t.pass('three pods under load')
   const enough = much.bids + 200
   await until(() => much.bids > enough, { limit: startLimit })
   await much.stop()
-  await settled(1)
+  await scaledTo(1)
   t.pass('one pod after it')
   await little.stop()
   t.comment(`${much.bids + little.bids} bids, ${much.wins.size + little.wins.size} wins`)

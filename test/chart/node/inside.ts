@@ -106,18 +106,7 @@ t.test('three pods on PostgreSQL and Redis', async (t) => {
     ...['--set', 'config.opd.attributionWindow=10s'],
   ]
   const three = [...values, '--set', 'replicaCount=3']
-  const { at, helm, pods, url, curves, requests } = await place(node, 'three')
-  const settled = (count: number) =>
-    until(
-      async () => {
-        const all = await pods()
-        const ready = all.filter(({ status }) =>
-          status.containerStatuses?.every((each) => each.ready),
-        )
-        return all.length === count && ready.length === count
-      },
-      { what: `${count} pods that are ready`, limit: startLimit },
-    )
+  const { at, helm, pods, settled, url, curves, requests } = await place(node, 'three')
   await helm(t, 'install', chart, '--wait', ...three)
   await settled(3)
   const cold = (await curves())[0]!
