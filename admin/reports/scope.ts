@@ -86,7 +86,7 @@ export const needsSeats = ({ by, then, seat }: Scope): boolean =>
   by === 'seat' || then === 'seat' || seat !== undefined
 
 /** The parameter that limits a report to a value of a facet. */
-export const facetFilters = {
+const facetFilters = {
   country: 'country',
   device: 'device',
   format: 'ad_format',
