@@ -5,36 +5,39 @@ import type { Log } from '../../opd/base/log.ts'
 import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
 import { inSlices } from '../../opd/base/slices.ts'
 import type { DecisionObserver } from '../../opd/ports.ts'
+import type { Facets } from '../../opd/shared/facets.ts'
 import { addArmDays, armDaysOfBids } from './arm-days.ts'
+import { createDecidedFacets, type FacetsRow, ofEachFacet } from './decided-facets.ts'
 import { createDecidedRows, type SeatRow } from './decided-rows.ts'
 import { isRowError } from './errors.ts'
 import { hourOf } from './hour.ts'
-import { hourKey } from './hour-sums.ts'
+import { facetHourKey, hourKey } from './hour-sums.ts'
 import type { Store } from './index.ts'
-import { seatSums } from './sums.ts'
-import { type HourRow, storable, type WithSeat } from './tables.ts'
+import { seatSums, writeSums } from './sums.ts'
+import { type DecidedRow, type HourRow, type OfFacet, storable, type WithSeat } from './tables.ts'
 
-/** Milliseconds between two rounds. */
+/** Milliseconds between two rounds: of the sums, and of those by facet, which are several rows for each bid. */
 const every = 5000
-
-interface CountRow {
-  supplier: string
-  publisher: string
-  domain: string
-  seat: string
-}
+const facetsEvery = 60_000
 
 interface BufferedCountsOptions<Row> {
+  /** Milliseconds between two rounds. */
+  every?: number
   /** The name of the counts in log lines. */
   what: string
-  /** Maximum of waiting rows. Beyond, counts are added to a row of the supplier without publisher, domain and seat. */
   maxRows: number
+  /** Rows of one round, all by default: the others wait, unless more than half of the maximum do. */
+  roundRows?: number
+  /** Beyond `maxRows`, the row to which the counts of another are added; null: they are dropped. */
+  pooled(row: Row): Row | null
   /** Rows of one statement. */
   sliceRows: number
   log: Log
   keyOf(row: Row): string
   /** Called before each round: adds the rows that the caller still holds, some of them at each step. */
   drain?(): Generator<undefined, void>
+  /** Called before the rows are written: writes those of which these are a part. */
+  before?(): Promise<void>
   /** Adds the counts of `other` to `row`. */
   merge(row: Row, other: Row): void
   /** Adds the rows, in the order of their keys, to the stored ones: all of them, or none. */
@@ -44,6 +47,7 @@ interface BufferedCountsOptions<Row> {
 interface BufferedCounts<Row> {
   /** Takes ownership of the row. */
   addRow(row: Row): void
+  /** Writes all rows. */
   flush(): Promise<void>
   close(): Promise<void>
 }
@@ -52,10 +56,10 @@ interface BufferedCounts<Row> {
  * Counts that are summed in memory and written every few seconds. If the store is lost, the rows wait and grow. A row
  * that the database rejects is dropped and does not block the others.
  */
-function createBufferedCounts<Row extends CountRow>(
+function createBufferedCounts<Row extends { supplier: string }>(
   options: BufferedCountsOptions<Row>,
 ): BufferedCounts<Row> {
-  const { what, maxRows, sliceRows, log, keyOf, merge, write } = options
+  const { what, maxRows, roundRows = maxRows, sliceRows, log, keyOf, merge } = options
   /** By supplier and key: rows that are written together are near each other in the tables. */
   const rows = new Map<string, Map<string, Row>>()
   let count = 0
@@ -71,14 +75,14 @@ function createBufferedCounts<Row extends CountRow>(
   function addRow(row: Row): void {
     const key = keyOf(row)
     if (count < maxRows || rows.get(row.supplier)?.has(key)) return put(key, row)
-    const pooled = { ...row, publisher: '', domain: '', seat: '' }
-    put(keyOf(pooled), pooled)
+    const pooled = options.pooled(row)
+    if (pooled !== null) put(keyOf(pooled), pooled)
   }
 
   /** Writes rows and returns how many are done, counted from the first: all, unless the store is lost. */
   async function writeRows(slice: Row[]): Promise<number> {
     try {
-      await write(slice)
+      await options.write(slice)
       return slice.length
     } catch (error) {
       const err = (error as Error).message
@@ -112,10 +116,15 @@ function createBufferedCounts<Row extends CountRow>(
     return taken.sort(([one], [other]) => (one < other ? -1 : 1)).map(([, row]) => row)
   }
 
-  /** Writes the rows that are waiting now. Rows that are added meanwhile come later. */
+  let isWhole = false
+
+  /** Writes some of the rows that are waiting now, or all of them. Rows that are added meanwhile come later. */
   async function round(): Promise<void> {
     if (options.drain !== undefined) await inSlices(options.drain())
-    for (let left = count; left > 0; ) {
+    await options.before?.()
+    const most = isWhole || count > maxRows / 2 ? count : Math.min(count, roundRows)
+    isWhole = false
+    for (let left = most; left > 0; ) {
       const slice = take(Math.min(left, sliceRows))
       const done = await writeRows(slice)
       for (const row of slice.slice(done)) addRow(row)
@@ -124,9 +133,13 @@ function createBufferedCounts<Row extends CountRow>(
     }
   }
 
+  const write = oneAtATime(round)
   // a call during a round must also cover the rows of this round and later ones, so it waits for another round
-  const flush = oneAtATime(round)
-  const timer = setInterval(() => void flush(), every).unref()
+  const flush = () => {
+    isWhole = true
+    return write()
+  }
+  const timer = setInterval(() => void write(), options.every ?? every).unref()
   return {
     addRow,
     flush,
@@ -137,38 +150,104 @@ function createBufferedCounts<Row extends CountRow>(
   }
 }
 
+/** Without publisher, domain and seat. */
+const ofSupplier = <Row extends object>(row: Row): Row & { seat: string } => ({
+  ...row,
+  ...{ publisher: '', domain: '', seat: '' },
+})
+
+/** Sums of each facet. `before` writes the sums of all, so that the facets never have more than all of them. */
+function facetCounts<
+  Name extends string,
+  Row extends { [N in Name]: number } & { supplier: string },
+>(
+  store: Store,
+  table: 'decided_facets' | 'ledger_hour_facets',
+  key: readonly string[],
+  sums: readonly Name[],
+) {
+  const whole = [...key, 'dimension', 'value']
+  return {
+    keyOf: (row: Row) => whole.map((name) => row[name as keyof Row]).join('\0'),
+    merge(row: Row, other: Row) {
+      for (const name of sums) (row[name] as number) += other[name]
+    },
+    pooled: () => null,
+    write: (rows: Row[]) => writeSums(store.db, 'add', { table, key: whole, sums }, rows),
+  }
+}
+
 interface Rollup extends DecisionObserver, Pick<BufferedCounts<SeatRow>, 'flush' | 'close'> {
   /** Adds the rows of another process of this node, and takes ownership of them. */
   addRows(rows: readonly SeatRow[]): void
+  addFacets(rows: readonly FacetsRow[]): void
+  /** Writes the sums of each facet, after those of all. */
+  flushFacets(): Promise<void>
 }
 
-/** The sums of decided bids by hour, written every 5 s. */
+const decidedSums = ['bids', 'in_sum', 'out_sum'] as const
+
+/** The sums of decided bids by hour, written every 5 s, and by facet, every minute. */
 export function createRollup(store: Store, log: Log): Rollup {
   const decidedRows = createDecidedRows((row) => addRow(row))
   const { addRow, flush, close } = createBufferedCounts<SeatRow>({
     drain: decidedRows.drain,
     what: 'decided bids',
-    maxRows: 20_000,
+    // 16 MB
+    maxRows: 64_000,
+    // Rows that wait take up the counts of later bids: of 3,000 suppliers nearly each bid has a row of its own, and to write a
+    // row takes as long as to price a bid.
+    roundRows: 2500,
+    pooled: ofSupplier,
     // A slice takes 1 ms of the event loop, in three parts.
     sliceRows: 125,
     log,
-    ...seatSums<'bids' | 'in_sum' | 'out_sum', SeatRow>(
+    ...seatSums<(typeof decidedSums)[number], SeatRow>(
       store,
       {
         tables: { all: 'decided', seats: 'decided_seats' },
         key: ['hour', 'supplier', 'mode', 'arm', 'via', 'publisher', 'domain'],
-        sums: ['bids', 'in_sum', 'out_sum'],
+        sums: decidedSums,
       },
       (trx, rows) => addArmDays(trx, armDaysOfBids(rows)),
     ),
   })
+  const decidedFacets = createDecidedFacets((row) => addFacets(row))
+  const facets = createBufferedCounts<OfFacet<DecidedRow>>({
+    every: facetsEvery,
+    drain: decidedFacets.drain,
+    before: flush,
+    what: 'decided bids by country, device, format, size and deal',
+    maxRows: 100_000,
+    sliceRows: 125,
+    log,
+    ...facetCounts(
+      store,
+      'decided_facets',
+      ['hour', 'supplier', 'mode', 'arm', 'via'],
+      decidedSums,
+    ),
+  })
+  function addFacets({ facets: of, ...row }: FacetsRow): void {
+    for (const each of ofEachFacet(row, of)) facets.addRow(each)
+  }
   return {
-    decided: decidedRows.decided,
+    decided(record, inBa, outBa) {
+      decidedRows.decided(record, inBa, outBa)
+      decidedFacets.decided(record, inBa, outBa)
+    },
     addRows(rows) {
       for (const row of rows) addRow(row)
     },
+    addFacets(rows) {
+      for (const row of rows) addFacets(row)
+    },
     flush,
-    close,
+    flushFacets: facets.flush,
+    async close() {
+      await facets.close()
+      await close()
+    },
   }
 }
 
@@ -182,6 +261,7 @@ export interface DuplicateNotice {
   publisher: string
   domain: string
   seat: string
+  facets?: Facets | undefined
   at: number
 }
 
@@ -217,11 +297,12 @@ const duplicateRow = (notice: DuplicateNotice): WithSeat<HourRow> => ({
   spend_squares: 0,
 })
 
-/** The counts of duplicate notices by hour, written every 5 s. */
+/** The counts of duplicate notices by hour, written in rounds. */
 export function createDuplicateCounts(store: Store, log: Log): DuplicateCounts {
   const { addRow, flush, close } = createBufferedCounts<WithSeat<HourRow>>({
     what: 'duplicate notices',
     maxRows: 5000,
+    pooled: ofSupplier,
     // 25 columns each
     sliceRows: 50,
     log,
@@ -231,5 +312,27 @@ export function createDuplicateCounts(store: Store, log: Log): DuplicateCounts {
       sums: ['n'],
     }),
   })
-  return { count: (notice) => addRow(duplicateRow(notice)), flush, close }
+  const facets = createBufferedCounts<OfFacet<HourRow>>({
+    before: flush,
+    what: 'duplicate notices by country, device, format, size and deal',
+    maxRows: 5000,
+    sliceRows: 50,
+    log,
+    ...facetCounts(store, 'ledger_hour_facets', facetHourKey, ['n']),
+  })
+  return {
+    count(notice) {
+      const row = duplicateRow(notice)
+      if (notice.facets !== undefined) {
+        const { publisher: _publisher, domain: _domain, seat: _seat, ...of } = row
+        for (const each of ofEachFacet(of, notice.facets)) facets.addRow(each)
+      }
+      addRow(row)
+    },
+    flush: facets.flush,
+    async close() {
+      await facets.close()
+      await close()
+    },
+  }
 }
