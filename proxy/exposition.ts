@@ -509,7 +509,7 @@ export class LargestLag {
   }
 
   /** Seconds, the largest since the last call. */
-  take(): number {
+  takeLargest(): number {
     const { seconds } = this
     this.seconds = 0
     return seconds
@@ -520,6 +520,6 @@ export class LargestLag {
 export function bindMetrics(registry: Registry, state: ProxyState): void {
   registerRows(
     registry,
-    new ProxyRows(state).rows(() => state.largestLag.take()),
+    new ProxyRows(state).rows(() => state.largestLag.takeLargest()),
   )
 }

@@ -244,7 +244,7 @@ export class Exchange implements Candidate, ResponseSink {
     this.inbound.reply.start(towards(this.response, framing, this.context.via), this.length)
   }
 
-  whole(body: Buffer, now: number): void {
+  takeBody(body: Buffer, now: number): void {
     const { budget, limits } = this.context
     const fits =
       body.length <= limits.maxRewriteBytes && budget.bytes + body.length <= responseShare(limits)
@@ -320,7 +320,7 @@ export class Exchange implements Candidate, ResponseSink {
     const { supplier, response: head, buffer } = this
     const { decoder } = this.context
     const isDone = () => this.stage === 'done'
-    const request = () => this.request.whole(decoder, isDone, () => this.noBid('overload'))
+    const request = () => this.request.wholeRequest(decoder, isDone, () => this.noBid('overload'))
     const { format: requestFormat } = this.request
     const response = { supplier, head, body, shared, buffer, request, requestFormat, isDone }
     const result = processResponse(response, this.context)

@@ -136,7 +136,7 @@ export function countsTaker(stats: EngineStats, proxy: ProxyCounters): () => Cou
     decodedBefore += decoded
     const faults = increments.of(stats.faults)
     return {
-      ...{ requests, suppliers, faults, decoded, lag: proxy.largestLag.take() },
+      ...{ requests, suppliers, faults, decoded, lag: proxy.largestLag.takeLargest() },
       closed: closed.of(proxy.closed),
       logged: logged.of(proxy.logged),
     }
