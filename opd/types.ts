@@ -4,6 +4,7 @@ import type { ContextKey, Integration } from './config.ts'
 import type { Body } from './json/scanner.ts'
 import type { WorkMemory } from './json/work-memory.ts'
 import type { Arm, Guard, Mode, Via } from './shared/arms.ts'
+import type { Facets } from './shared/facets.ts'
 import type { Rates } from './shared/rates.ts'
 import type { ResponseReason } from './shared/reasons.ts'
 
@@ -92,6 +93,8 @@ export interface DecisionRecord {
   domain: string
   /** `seatbid.seat`; absent if the bid response names none. */
   seat?: string | undefined
+  /** Absent if none of them is known. */
+  facets?: Facets | undefined
   /** Whether a win of this bid may train the model (test, no_rate: never). */
   trains: boolean
   /** The bytes that `Learner.expose` returned; empty if a win does not train the model. */

@@ -209,9 +209,9 @@ export async function openAdminPlane(
       ),
     now,
   }
-  const flush = async () => {
+  const flush = async (facets = false) => {
     await pool?.scrape()
-    await Promise.all([rollup.flush(), duplicates.flush()])
+    await Promise.all([facets ? rollup.flushFacets() : rollup.flush(), duplicates.flush()])
   }
   const daily = new DailyReport({
     settings: () => current.config.admin.dailyReport,

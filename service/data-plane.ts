@@ -230,6 +230,7 @@ export async function openComponents(
       keys: () => keysOf(current.config),
       shared: redis?.shared ?? null,
       addRows: rollup.addRows,
+      addFacets: rollup.addFacets,
       reductions: () => [...capsOfToday()],
       clockAhead: () => store.clockAhead,
       onDecided: events?.decided ?? null,

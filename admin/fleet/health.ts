@@ -5,7 +5,7 @@ import { funnelFaults } from './funnel.ts'
 import { percent, type Reason } from './words.ts'
 
 export const levels = ['bad', 'warn', 'ok', 'none'] as const
-/** `none`: no traffic, so nothing is known. */
+/** `none`: neither requests nor calls for prices, so nothing is known. */
 export type Level = (typeof levels)[number]
 
 interface Health {
@@ -127,11 +127,21 @@ export function healthOf(
     if (opd !== 'off' && guardWords[name] !== undefined)
       add(warn, `guard_${name}`, `guard: ${guardWords[name]}`)
   if (held) add(warn, 'held', 'an operator holds the prices at factor 1')
-  const level = bad.length > 0 ? 'bad' : warn.length > 0 ? 'warn' : total > 0 ? 'ok' : 'none'
+  // bids of standalone and agent calls come without requests
+  const { decided, noMacro, left } = figures?.funnel ?? { decided: 0, noMacro: 0, left: 0 }
+  const isUsed = total + decided + noMacro + left > 0
+  const level = bad.length > 0 ? 'bad' : warn.length > 0 ? 'warn' : isUsed ? 'ok' : 'none'
   if (level === 'none')
     return {
       level,
-      reasons: [{ rule: 'no_requests', level, text: 'no requests in the last minutes', fix: null }],
+      reasons: [
+        {
+          rule: 'no_requests',
+          level,
+          text: 'no requests and no calls in the last minutes',
+          fix: null,
+        },
+      ],
     }
   return {
     level,

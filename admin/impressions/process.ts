@@ -353,10 +353,10 @@ export class Notices {
   private duplicate(notice: Notice, labels: NoticeLabels & Partial<DecisionRecord>): NoticeResult {
     this.count(notice, 'duplicate', labels)
     const { supplier, mode = '', via = '', by = null } = labels
-    const { publisher = '', domain = '', seat = '' } = labels
+    const { publisher = '', domain = '', seat = '', facets } = labels
     const at = this.deps.now()
     const { event } = notice
-    this.deps.onDuplicate({ supplier, event, mode, via, publisher, domain, seat, at })
+    this.deps.onDuplicate({ supplier, event, mode, via, publisher, domain, seat, facets, at })
     return { status: 'duplicate', by }
   }
 }

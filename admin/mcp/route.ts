@@ -25,6 +25,7 @@ import type { ProblemFault } from '../http/problem.ts'
 import { type AccountOf, may, type Role, seesSupplier } from '../http/roles.ts'
 import { programVersion } from '../http/version.ts'
 import { reports } from '../reports/columns.ts'
+import { groups } from '../reports/scope.ts'
 
 interface McpDeps {
   pricer: AgentPricer
@@ -126,7 +127,10 @@ const reportSchema = z.strictObject({
   what: z.enum(Object.keys(reports) as [string, ...string[]]),
   from: z.string().optional().describe('First time: a date, or 2026-01-31T12:00:00Z'),
   to: z.string().optional().describe('Time after the last'),
-  by: z.string().optional().describe('One or two of ssp, seat, publisher, domain, via, hour, day'),
+  by: z
+    .string()
+    .optional()
+    .describe(`One or two of ${groups.join(', ')}`),
   ssp: z.string().optional().describe('Only this supplier'),
   publisher: z.string().optional(),
   domain: z.string().optional(),

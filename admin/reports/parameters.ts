@@ -2,10 +2,11 @@
 import type { FastifyRequest } from 'fastify'
 import * as z from 'zod'
 import { vias } from '../../opd/shared/arms.ts'
+import { devices, facetNames, formats } from '../../opd/shared/facets.ts'
 import { queryOf } from '../http/call.ts'
 import { malformed } from '../http/problem.ts'
 import { day } from '../store/hour.ts'
-import { type Group, groups } from './scope.ts'
+import { facetOf, type Group, groups, partsOf } from './scope.ts'
 import { instantOf, isZone } from './zone.ts'
 
 const longestSpan = 400 * day
@@ -62,6 +63,9 @@ const grouping = z
   })
   .meta({ type: 'string', pattern: `^(${names})(,(${names}))?$`, default: 'ssp' })
 
+/** A filter by what the sums of a report distinguish alone. */
+const facet = (what: string) => z.string().optional().describe(`Only bids of this ${what}`)
+
 const rowLimit = 'must be a whole number from 1 to 100000'
 
 export const querySchema = z.strictObject({
@@ -76,6 +80,11 @@ export const querySchema = z.strictObject({
     .describe(
       'Only bids that were priced in bid responses (proxy), by standalone calls, or by agent calls',
     ),
+  country: facet('country: an ISO 3166 code as it was sent, in capitals'),
+  device: facet(`type of device: ${devices.filter((name) => name !== '').join(', ')}`),
+  ad_format: facet(`format: ${formats.filter((name) => name !== '').join(', ')}`),
+  size: facet('size, such as 300x250'),
+  deal: facet('deal; empty: only bids without one'),
   from: time.describe(
     'Start of the range: a date, a time (in `tz` unless it has a zone), or milliseconds since 1970; by default a day before `to`',
   ),
@@ -117,5 +126,13 @@ export function reportOf(request: FastifyRequest, now: number): ReportQuery {
   if (to - from > longestSpan)
     throw malformed([{ pointer: 'from', detail: 'a report covers at most 400 days' }])
   if (from > to) throw malformed([{ pointer: 'from', detail: 'from is later than to' }])
+  const [first, second] = partsOf({ ...rest, ...by })
+  if (second !== undefined && facetOf({ ...rest, ...by }) !== null)
+    throw malformed([
+      {
+        pointer: 'by',
+        detail: `${first} and ${second} cannot be combined: of ${facetNames.join(', ')} a report has one, with supplier, via, hour or day`,
+      },
+    ])
   return { ...rest, ...by, from, to }
 }

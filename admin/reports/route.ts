@@ -1,6 +1,6 @@
 /**
  * `GET /api/svc/reports/{margin,wins,discrepancy}`: reports on wins and decided bids, by supplier, seat, publisher,
- * domain, hour or day (CONTRACT 11).
+ * domain, country, device, format, size, deal, hour or day (CONTRACT 11).
  */
 import type { FastifyPluginAsync } from 'fastify'
 import * as z from 'zod'
@@ -11,14 +11,15 @@ import type { ReportRules } from './arms.ts'
 import { type Report, reports, rowsSchema } from './columns.ts'
 import { querySchema, reportOf } from './parameters.ts'
 import { createReportWorker } from './report-worker.ts'
+import { facetOf } from './scope.ts'
 import { textOf } from './zone.ts'
 
 interface ReportsDeps extends Suppliers {
   store: Store
   authenticate: Authenticate
   now: () => number
-  /** Writes counts that are still in memory. */
-  flush: () => Promise<void>
+  /** Writes counts that are still in memory; `facets`: those of each facet too. */
+  flush: (facets: boolean) => Promise<void>
   rules: () => ReportRules
 }
 
@@ -48,7 +49,7 @@ export function reporting(deps: ReportsDeps): FastifyPluginAsync {
     path: `/api/svc/reports/${name}`,
     id: `${name}Report`,
     tag: 'reports',
-    summary: `${summary}, by one or two of supplier, seat, publisher, domain, via, hour and day`,
+    summary: `${summary}, by one or two of supplier, seat, publisher, domain, via, country, device, format, size, deal, hour and day`,
     role: 'viewer',
     query: querySchema,
     answers: {
@@ -63,12 +64,12 @@ export function reporting(deps: ReportsDeps): FastifyPluginAsync {
       const { ssp, format, top: rows, from, to, tz } = query
       const top = rows === undefined ? undefined : { rows, by: largest }
       const among = ssp === undefined ? visible(deps, request) : [find(deps, request, ssp)]
-      await flush()
       const scope = {
         ...query,
         suppliers: among.map(({ id }) => id),
         all: request.caller!.account === '*' && ssp === undefined,
       }
+      await flush(facetOf(scope) !== null)
       const job = { scope, columns, format, top, rules: rules() }
       const bytes = await worker.run(job)
       if (format === 'csv')

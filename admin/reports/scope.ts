@@ -3,12 +3,17 @@
  * ledger.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type FacetName, facetNames } from '../../opd/shared/facets.ts'
 import { day, hour, hourOf } from '../store/hour.ts'
 import { staleHours } from '../store/stale-hours.ts'
 import { storable, type Tables } from '../store/tables.ts'
 import { dayOf, textOf } from './zone.ts'
 
-export const groups = ['ssp', 'seat', 'publisher', 'domain', 'via', 'hour', 'day'] as const
+export const groups = [
+  ...(['ssp', 'seat', 'publisher', 'domain', 'via'] as const),
+  ...facetNames,
+  ...(['hour', 'day'] as const),
+] as const
 export type Group = (typeof groups)[number]
 
 /** A database connection for reading. */
@@ -30,6 +35,12 @@ export interface Scope {
   domain?: string | undefined
   seat?: string | undefined
   via?: string | undefined
+  country?: string | undefined
+  device?: string | undefined
+  /** `format`, whose name the parameter of the output has. */
+  ad_format?: string | undefined
+  size?: string | undefined
+  deal?: string | undefined
   /** The time zone of days; UTC if absent. */
   tz?: string | undefined
 }
@@ -74,7 +85,36 @@ export function shownKeys({ by, then, tz = 'UTC' }: Scope, key: string): [string
 export const needsSeats = ({ by, then, seat }: Scope): boolean =>
   by === 'seat' || then === 'seat' || seat !== undefined
 
-export function inScope({ suppliers, all, publisher, domain, seat, via }: Scope) {
+/** The parameter that limits a report to a value of a facet. */
+const facetFilters = {
+  country: 'country',
+  device: 'device',
+  format: 'ad_format',
+  size: 'size',
+  deal: 'deal',
+} as const satisfies Record<FacetName, keyof Scope>
+
+type Parts = Pick<Scope, 'by' | 'then' | 'seat' | 'publisher' | 'domain'> &
+  Partial<Pick<Scope, (typeof facetFilters)[FacetName]>>
+
+/** What the report groups by, or is limited to, of names that the sums of one facet do not distinguish; sorted. */
+export function partsOf(scope: Parts): (FacetName | 'seat' | 'publisher' | 'domain')[] {
+  const isUsed = (name: Group, filter: keyof Parts) =>
+    scope.by === name || scope.then === name || scope[filter] !== undefined
+  return [
+    ...facetNames.filter((name) => isUsed(name, facetFilters[name])),
+    ...(['seat', 'publisher', 'domain'] as const).filter((name) => isUsed(name, name)),
+  ]
+}
+
+/** The facet whose sums are needed. */
+export const facetOf = (scope: Parts): FacetName | null => {
+  const [first] = partsOf(scope)
+  return facetNames.find((name) => name === first) ?? null
+}
+
+export function inScope(scope: Scope) {
+  const { suppliers, all, publisher, domain, seat, via } = scope
   const among = suppliers.map((id) => sql.lit(id))
   const conditions = [
     all ? sql`1 = 1` : among.length === 0 ? sql`1 = 0` : sql`supplier in (${sql.join(among)})`,
@@ -82,6 +122,10 @@ export function inScope({ suppliers, all, publisher, domain, seat, via }: Scope)
     ...(domain === undefined ? [] : [sql`domain = ${storable(domain)}`]),
     ...(via === undefined ? [] : [sql`coalesce(via, '') = ${via}`]),
     ...(seat === undefined ? [] : [sql`coalesce(seat, '') = ${storable(seat)}`]),
+    ...facetNames.flatMap((name) => {
+      const value = scope[facetFilters[name]]
+      return value === undefined ? [] : [sql`coalesce(${sql.ref(name)}, '') = ${storable(value)}`]
+    }),
   ]
   return sql<boolean>`${sql.join(conditions, sql` and `)}`
 }

@@ -1,14 +1,33 @@
 /** The SQL of the reports; `rows.ts` interprets the results. */
 import { type RawBuilder, sql } from 'kysely'
+import type { FacetName } from '../../opd/shared/facets.ts'
 import { hourOf } from '../store/hour.ts'
-import { comparedNames, comparedSums, exactSum, hourKey, money } from '../store/hour-sums.ts'
+import {
+  comparedNames,
+  comparedSums,
+  exactSum,
+  facetHourKey,
+  hourKey,
+  money,
+} from '../store/hour-sums.ts'
 import { type DecidedRow, type HourRow, ledgerTable, type WithSeat } from '../store/tables.ts'
-import { groupKey, inScope, needsSeats, type Scope, type Source, type TimeRanges } from './scope.ts'
+import {
+  facetOf,
+  groupKey,
+  inScope,
+  needsSeats,
+  type Scope,
+  type Source,
+  type TimeRanges,
+} from './scope.ts'
 
 interface HourTable {
   all: string
   seats: string
+  facets: string
   names: readonly string[]
+  /** Of the sums by facet. */
+  facetNames: readonly string[]
   sums: readonly string[]
   /** Sums that SQLite stores as decimal text. */
   texts?: readonly string[]
@@ -17,13 +36,17 @@ interface HourTable {
 const decided: HourTable = {
   all: 'decided',
   seats: 'decided_seats',
+  facets: 'decided_facets',
   names: ['hour', 'supplier', 'mode', 'arm', 'via', 'publisher', 'domain'],
+  facetNames: ['hour', 'supplier', 'mode', 'arm', 'via'],
   sums: ['bids'],
 }
 const hours: HourTable = {
   all: 'ledger_hours',
   seats: 'ledger_hour_seats',
+  facets: 'ledger_hour_facets',
   names: hourKey,
+  facetNames: facetHourKey,
   sums: ['n', 'bids', 'priced', 'late', 'over_count', 'lowered', 'unapplied', ...comparedNames],
   texts: ['cleared', 'out_ba', 'margin'],
 }
@@ -35,29 +58,48 @@ function negative(name: string, isText: boolean): RawBuilder<unknown> {
 }
 
 /**
- * Hourly sums by seat: those of each known seat, and under the seat '' the sums of all seats minus those of the known
- * ones. So the seats always add up to what the other reports say, also for hours that a version without seats has summed.
- * `within` selects the hours in each of the three queries, so that databases read no others.
+ * Hourly sums by seat, or by a facet: those of each known value, and under '' the sums of all minus those of the known ones. So
+ * the values always add up to what the other reports say, also for hours that a version without them has summed. `within`
+ * selects the hours in each of the three queries, so that databases read no others.
  */
 function rowsOf(
-  { all, seats, names, sums, texts = [] }: HourTable,
+  table: HourTable,
   postgres: boolean,
   within: RawBuilder<unknown>,
+  facet: FacetName | null,
 ): RawBuilder<unknown> {
-  const key = sql.join(names.map((name) => sql.ref(name)))
+  const { all, sums, texts = [] } = table
+  const [names, parts, name, value, known] =
+    facet === null
+      ? [table.names, table.seats, sql.ref('seat'), sql.ref('seat'), sql`1 = 1`]
+      : [
+          ...([table.facetNames, table.facets, sql.ref(facet), sql.ref('value')] as const),
+          sql`dimension = ${sql.lit(facet)}`,
+        ]
+  const key = sql.join(names.map((each) => sql.ref(each)))
   const figures = [...sums, ...texts]
-  const plain = sql.join(figures.map((name) => sql.ref(name)))
-  const minus = sql.join(figures.map((name) => negative(name, !postgres && texts.includes(name))))
-  return sql`(select ${key}, '' as seat, ${plain} from ${sql.table(all)} where ${within}
-    union all select ${key}, seat, ${plain} from ${sql.table(seats)} where ${within}
-    union all select ${key}, '' as seat, ${minus} from ${sql.table(seats)} where ${within})`
+  const plain = sql.join(figures.map((each) => sql.ref(each)))
+  const minus = sql.join(figures.map((each) => negative(each, !postgres && texts.includes(each))))
+  const ofParts = sql`from ${sql.table(parts)} where ${within} and ${known}`
+  return sql`(select ${key}, '' as ${name}, ${plain} from ${sql.table(all)} where ${within}
+    union all select ${key}, ${value} as ${name}, ${plain} ${ofParts}
+    union all select ${key}, '' as ${name}, ${minus} ${ofParts})`
 }
 
-const decidedBySeat = (postgres: boolean, within: RawBuilder<unknown>) =>
-  (rowsOf(decided, postgres, within) as RawBuilder<WithSeat<DecidedRow>>).as('decided')
+/** The sums that a scope needs: of all, by seat, or by a facet. The types have the columns that the scope uses. */
+function decidedSums({ db, postgres }: Source, scope: Scope, within: RawBuilder<boolean>) {
+  const facet = facetOf(scope)
+  if (facet === null && !needsSeats(scope)) return db.selectFrom('decided').where(within)
+  const rows = rowsOf(decided, postgres, within, facet) as RawBuilder<WithSeat<DecidedRow>>
+  return db.selectFrom(rows.as('decided'))
+}
 
-const hoursBySeat = (postgres: boolean, within: RawBuilder<unknown>) =>
-  (rowsOf(hours, postgres, within) as RawBuilder<WithSeat<HourRow>>).as('ledger_hours')
+function ledgerSums({ db, postgres }: Source, scope: Scope, within: RawBuilder<boolean>) {
+  const facet = facetOf(scope)
+  if (facet === null && !needsSeats(scope)) return db.selectFrom('ledger_hours').where(within)
+  const rows = rowsOf(hours, postgres, within, facet) as RawBuilder<WithSeat<HourRow>>
+  return db.selectFrom(rows.as('ledger_hours'))
+}
 
 /** Wins and their money, by every column that affects how they count. Test bids are excluded. */
 function ledgerWins(source: Source, scope: Scope) {
@@ -109,20 +151,18 @@ function ledgerOthers(source: Source, scope: Scope) {
     .execute()
 }
 
-/** Without this condition, a group whose seats are all known would have a row of zeros for the seat ''. */
+/** Without this condition, a group whose seats or facets are all known would have a row of zeros for ''. */
 const isAny = (column: string) => sql<boolean>`sum(${sql.ref(column)}) <> 0`
 
 /** The sums of the hours of the scope, without the stale ones. */
-function hourSums({ db, postgres }: Source, scope: Scope, stale: readonly number[]) {
+function hourSums(source: Source, scope: Scope, stale: readonly number[]) {
   const { from, to } = scope
   const within = sql<boolean>`hour >= ${sql.lit(from)} and hour < ${sql.lit(to)} and n <> 0 ${
     stale.length === 0
       ? sql``
       : sql`and hour not in (${sql.join(stale.map((hour) => sql.lit(hour)))})`
   }`
-  return needsSeats(scope)
-    ? db.selectFrom(hoursBySeat(postgres, within))
-    : db.selectFrom('ledger_hours').where(within)
+  return ledgerSums(source, scope, within)
 }
 
 function hourWins(source: Source, scope: Scope, stale: readonly number[]) {
@@ -177,13 +217,9 @@ function hourOthers(
 }
 
 export async function decidedRows(source: Source, scope: Scope) {
-  const { db, postgres } = source
   const key = groupKey(scope, 'hour')
   const within = sql<boolean>`hour >= ${sql.lit(hourOf(scope.from))} and hour < ${sql.lit(scope.to)}`
-  const rows = needsSeats(scope)
-    ? db.selectFrom(decidedBySeat(postgres, within))
-    : db.selectFrom('decided').where(within)
-  return rows
+  return decidedSums(source, scope, within)
     .select([key.as('key'), 'arm', sql<number>`sum(bids)`.as('n')])
     .where(inScope(scope))
     .groupBy([key, 'arm'])

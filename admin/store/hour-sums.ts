@@ -3,6 +3,7 @@
  * and the connection of the store writes the sums a few rows at a time.
  */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type FacetName, facetNames } from '../../opd/shared/facets.ts'
 import { hour } from './hour.ts'
 import type { Store } from './index.ts'
 import { writeSums } from './sums.ts'
@@ -85,8 +86,22 @@ const groups = {
   currency: 16,
 } as const
 
-/** The sums of an hour: those of all seats, and of them those of each seat. */
-const targets = [
+/** The columns of `ledger_hour_facets` that are in `ledger_hours`. */
+export const facetHourKey = hourKey.filter((name) => name !== 'publisher' && name !== 'domain')
+const { publisher: _publisher, domain: _domain, ...facetGroups } = groups
+
+interface Target {
+  table: 'ledger_hours' | 'ledger_hour_seats' | 'ledger_hour_facets'
+  key: readonly string[]
+  /** Maximum characters of each column of the key but hour, event and dimension. */
+  groups: Readonly<Record<string, number>>
+  /** The rows of the ledger that are summed. */
+  rows: RawBuilder<unknown>
+  dimension?: FacetName
+}
+
+/** The sums of an hour: those of all seats, of them those of each seat, and those of each value of each dimension. */
+const targets: readonly Target[] = [
   { table: 'ledger_hours', key: hourKey, groups, rows: sql`1 = 1` },
   {
     table: 'ledger_hour_seats',
@@ -94,8 +109,16 @@ const targets = [
     groups: { ...groups, seat: 64 },
     rows: sql`seat is not null`,
   },
-] as const
-type Target = (typeof targets)[number]
+  ...facetNames.map(
+    (dimension): Target => ({
+      table: 'ledger_hour_facets',
+      key: [...facetHourKey, 'dimension', 'value'],
+      groups: { ...facetGroups, value: 64 },
+      rows: sql`${sql.ref(dimension)} is not null`,
+      dimension,
+    }),
+  ),
+]
 
 /** An unattributed bid counts once for all its events, so its event is not a part of the key. */
 const event = sql`case when status = 'attributed' then event else '' end`
@@ -104,15 +127,16 @@ async function sumIntoTempTable(
   db: Kysely<Tables>,
   postgres: boolean,
   begin: number,
-  { table, groups, rows }: Target,
+  { table, groups, rows, dimension }: Target,
 ): Promise<void> {
   const texts = Object.entries(groups).map(([name, most]) => ({
     name,
-    text: sql`substr(coalesce(${sql.ref(name)}, ''), 1, ${sql.lit(most)})`,
+    text: sql`substr(coalesce(${sql.ref(name === 'value' ? dimension! : name)}, ''), 1, ${sql.lit(most)})`,
   }))
   const named = texts.map(({ name, text }) => sql`${text} as ${sql.ref(name)}`)
   const order = [event, ...texts.map(({ text }) => text)]
   const keys = sql.join(['event', ...Object.keys(groups)].map((name) => sql.ref(name)))
+  const ofDimension = dimension === undefined ? sql`` : sql`and dimension = ${sql.lit(dimension)}`
   const none = sql.join(sums.map((name) => (exactSums.has(name) ? sql.lit('0') : sql.lit(0))))
   await sql`drop table if exists hour_sums`.execute(db)
   await sql`create temp table hour_sums as with present as (
@@ -128,7 +152,7 @@ async function sumIntoTempTable(
     select row_number() over () as row, sums.* from (
       select * from present
       union all select emptied.*, ${none} from (
-        select ${keys} from ${sql.table(table)} where hour = ${sql.lit(begin)} and status <> 'duplicate'
+        select ${keys} from ${sql.table(table)} where hour = ${sql.lit(begin)} and status <> 'duplicate' ${ofDimension}
         except select ${keys} from present) as emptied) as sums`.execute(db)
 }
 
@@ -146,11 +170,13 @@ export async function addUpHour(
     for (const target of targets) {
       await sumIntoTempTable(db, reader.postgres, begin, target)
       for (let last = 0; ; last += sliceRows) {
-        const names = [...target.key.slice(1), ...sums].map((name) => sql.ref(name))
+        const names = ['event', ...Object.keys(target.groups), ...sums].map((name) => sql.ref(name))
         const { rows } = await sql<Omit<HourRow, 'hour'>>`select ${sql.join(names)} from hour_sums
           where row > ${sql.lit(last)} and row <= ${sql.lit(last + sliceRows)}`.execute(db)
         if (rows.length === 0) break
-        const hourly = rows.map((row) => ({ ...row, hour: begin }))
+        const { dimension } = target
+        const shared = dimension === undefined ? { hour: begin } : { hour: begin, dimension }
+        const hourly = rows.map((row) => ({ ...row, ...shared }))
         await writeSums(store.db, 'replace', { ...target, sums }, hourly)
         await pause()
       }

@@ -5,36 +5,37 @@ import type { Log } from '../../opd/base/log.ts'
 import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
 import { inSlices } from '../../opd/base/slices.ts'
 import type { DecisionObserver } from '../../opd/ports.ts'
+import type { Facets } from '../../opd/shared/facets.ts'
 import { addArmDays, armDaysOfBids } from './arm-days.ts'
+import { createDecidedFacets, type FacetsRow, ofEachFacet } from './decided-facets.ts'
 import { createDecidedRows, type SeatRow } from './decided-rows.ts'
 import { isRowError } from './errors.ts'
 import { hourOf } from './hour.ts'
-import { hourKey } from './hour-sums.ts'
+import { facetHourKey, hourKey } from './hour-sums.ts'
 import type { Store } from './index.ts'
-import { seatSums } from './sums.ts'
-import { type HourRow, storable, type WithSeat } from './tables.ts'
+import { seatSums, writeSums } from './sums.ts'
+import { type DecidedRow, type HourRow, type OfFacet, storable, type WithSeat } from './tables.ts'
 
-/** Milliseconds between two rounds. */
+/** Milliseconds between two rounds: of the sums, and of those by facet, which are several rows for each bid. */
 const every = 5000
-
-interface CountRow {
-  supplier: string
-  publisher: string
-  domain: string
-  seat: string
-}
+const facetsEvery = 60_000
 
 interface BufferedCountsOptions<Row> {
+  /** Milliseconds between two rounds. */
+  every?: number
   /** The name of the counts in log lines. */
   what: string
-  /** Maximum of waiting rows. Beyond, counts are added to a row of the supplier without publisher, domain and seat. */
   maxRows: number
+  /** Beyond `maxRows`, the row to which the counts of another are added; null: they are dropped. */
+  pooled(row: Row): Row | null
   /** Rows of one statement. */
   sliceRows: number
   log: Log
   keyOf(row: Row): string
   /** Called before each round: adds the rows that the caller still holds, some of them at each step. */
   drain?(): Generator<undefined, void>
+  /** Called before the rows are written: writes those of which these are a part. */
+  before?(): Promise<void>
   /** Adds the counts of `other` to `row`. */
   merge(row: Row, other: Row): void
   /** Adds the rows, in the order of their keys, to the stored ones: all of them, or none. */
@@ -52,7 +53,7 @@ interface BufferedCounts<Row> {
  * Counts that are summed in memory and written every few seconds. If the store is lost, the rows wait and grow. A row
  * that the database rejects is dropped and does not block the others.
  */
-function createBufferedCounts<Row extends CountRow>(
+function createBufferedCounts<Row extends { supplier: string }>(
   options: BufferedCountsOptions<Row>,
 ): BufferedCounts<Row> {
   const { what, maxRows, sliceRows, log, keyOf, merge, write } = options
@@ -71,8 +72,8 @@ function createBufferedCounts<Row extends CountRow>(
   function addRow(row: Row): void {
     const key = keyOf(row)
     if (count < maxRows || rows.get(row.supplier)?.has(key)) return put(key, row)
-    const pooled = { ...row, publisher: '', domain: '', seat: '' }
-    put(keyOf(pooled), pooled)
+    const pooled = options.pooled(row)
+    if (pooled !== null) put(keyOf(pooled), pooled)
   }
 
   /** Writes rows and returns how many are done, counted from the first: all, unless the store is lost. */
@@ -115,6 +116,7 @@ function createBufferedCounts<Row extends CountRow>(
   /** Writes the rows that are waiting now. Rows that are added meanwhile come later. */
   async function round(): Promise<void> {
     if (options.drain !== undefined) await inSlices(options.drain())
+    await options.before?.()
     for (let left = count; left > 0; ) {
       const slice = take(Math.min(left, sliceRows))
       const done = await writeRows(slice)
@@ -126,7 +128,7 @@ function createBufferedCounts<Row extends CountRow>(
 
   // a call during a round must also cover the rows of this round and later ones, so it waits for another round
   const flush = oneAtATime(round)
-  const timer = setInterval(() => void flush(), every).unref()
+  const timer = setInterval(() => void flush(), options.every ?? every).unref()
   return {
     addRow,
     flush,
@@ -137,38 +139,100 @@ function createBufferedCounts<Row extends CountRow>(
   }
 }
 
+/** Without publisher, domain and seat. */
+const ofSupplier = <Row extends object>(row: Row): Row & { seat: string } => ({
+  ...row,
+  ...{ publisher: '', domain: '', seat: '' },
+})
+
+/** Sums of each facet. `before` writes the sums of all, so that the facets never have more than all of them. */
+function facetCounts<
+  Name extends string,
+  Row extends { [N in Name]: number } & { supplier: string },
+>(
+  store: Store,
+  table: 'decided_facets' | 'ledger_hour_facets',
+  key: readonly string[],
+  sums: readonly Name[],
+) {
+  const whole = [...key, 'dimension', 'value']
+  return {
+    keyOf: (row: Row) => whole.map((name) => row[name as keyof Row]).join('\0'),
+    merge(row: Row, other: Row) {
+      for (const name of sums) (row[name] as number) += other[name]
+    },
+    pooled: () => null,
+    write: (rows: Row[]) => writeSums(store.db, 'add', { table, key: whole, sums }, rows),
+  }
+}
+
 interface Rollup extends DecisionObserver, Pick<BufferedCounts<SeatRow>, 'flush' | 'close'> {
   /** Adds the rows of another process of this node, and takes ownership of them. */
   addRows(rows: readonly SeatRow[]): void
+  addFacets(rows: readonly FacetsRow[]): void
+  /** Writes the sums of each facet, after those of all. */
+  flushFacets(): Promise<void>
 }
 
-/** The sums of decided bids by hour, written every 5 s. */
+const decidedSums = ['bids', 'in_sum', 'out_sum'] as const
+
+/** The sums of decided bids by hour, written every 5 s, and by facet, every minute. */
 export function createRollup(store: Store, log: Log): Rollup {
   const decidedRows = createDecidedRows((row) => addRow(row))
   const { addRow, flush, close } = createBufferedCounts<SeatRow>({
     drain: decidedRows.drain,
     what: 'decided bids',
     maxRows: 20_000,
+    pooled: ofSupplier,
     // A slice takes 1 ms of the event loop, in three parts.
     sliceRows: 125,
     log,
-    ...seatSums<'bids' | 'in_sum' | 'out_sum', SeatRow>(
+    ...seatSums<(typeof decidedSums)[number], SeatRow>(
       store,
       {
         tables: { all: 'decided', seats: 'decided_seats' },
         key: ['hour', 'supplier', 'mode', 'arm', 'via', 'publisher', 'domain'],
-        sums: ['bids', 'in_sum', 'out_sum'],
+        sums: decidedSums,
       },
       (trx, rows) => addArmDays(trx, armDaysOfBids(rows)),
     ),
   })
+  const decidedFacets = createDecidedFacets((row) => addFacets(row))
+  const facets = createBufferedCounts<OfFacet<DecidedRow>>({
+    every: facetsEvery,
+    drain: decidedFacets.drain,
+    before: flush,
+    what: 'decided bids by country, device, format, size and deal',
+    maxRows: 100_000,
+    sliceRows: 125,
+    log,
+    ...facetCounts(
+      store,
+      'decided_facets',
+      ['hour', 'supplier', 'mode', 'arm', 'via'],
+      decidedSums,
+    ),
+  })
+  function addFacets({ facets: of, ...row }: FacetsRow): void {
+    for (const each of ofEachFacet(row, of)) facets.addRow(each)
+  }
   return {
-    decided: decidedRows.decided,
+    decided(record, inBa, outBa) {
+      decidedRows.decided(record, inBa, outBa)
+      decidedFacets.decided(record, inBa, outBa)
+    },
     addRows(rows) {
       for (const row of rows) addRow(row)
     },
+    addFacets(rows) {
+      for (const row of rows) addFacets(row)
+    },
     flush,
-    close,
+    flushFacets: facets.flush,
+    async close() {
+      await facets.close()
+      await close()
+    },
   }
 }
 
@@ -182,6 +246,7 @@ export interface DuplicateNotice {
   publisher: string
   domain: string
   seat: string
+  facets?: Facets | undefined
   at: number
 }
 
@@ -222,6 +287,7 @@ export function createDuplicateCounts(store: Store, log: Log): DuplicateCounts {
   const { addRow, flush, close } = createBufferedCounts<WithSeat<HourRow>>({
     what: 'duplicate notices',
     maxRows: 5000,
+    pooled: ofSupplier,
     // 25 columns each
     sliceRows: 50,
     log,
@@ -231,5 +297,27 @@ export function createDuplicateCounts(store: Store, log: Log): DuplicateCounts {
       sums: ['n'],
     }),
   })
-  return { count: (notice) => addRow(duplicateRow(notice)), flush, close }
+  const facets = createBufferedCounts<OfFacet<HourRow>>({
+    before: flush,
+    what: 'duplicate notices by country, device, format, size and deal',
+    maxRows: 5000,
+    sliceRows: 50,
+    log,
+    ...facetCounts(store, 'ledger_hour_facets', facetHourKey, ['n']),
+  })
+  return {
+    count(notice) {
+      const row = duplicateRow(notice)
+      if (notice.facets !== undefined) {
+        const { publisher: _publisher, domain: _domain, seat: _seat, ...of } = row
+        for (const each of ofEachFacet(of, notice.facets)) facets.addRow(each)
+      }
+      addRow(row)
+    },
+    flush: facets.flush,
+    async close() {
+      await facets.close()
+      await close()
+    },
+  }
 }

@@ -2,6 +2,7 @@
  * The tables, the same in SQLite and PostgreSQL. Times are milliseconds since the epoch; money is exact decimal text.
  */
 import { type Generated, sql } from 'kysely'
+import type { FacetName } from '../../opd/shared/facets.ts'
 import type { MinuteRow } from './minute-sums.ts'
 
 /** An allotment of a seat in one data center, in bid requests per second; null: no limit (SERVICE 2). */
@@ -123,6 +124,9 @@ export interface Tables {
   /** Of `decided` and `ledger_hours`, the part of each seat. Without a row here, the seat is not known. */
   decided_seats: WithSeat<DecidedRow>
   ledger_hour_seats: WithSeat<HourRow>
+  /** Of `decided` and `ledger_hours`, the part of each known value of each dimension. */
+  decided_facets: OfFacet<DecidedRow>
+  ledger_hour_facets: OfFacet<HourRow>
   /**
    * One row. Hours before `until` are in `ledger_hours`. Hours before `sealed` have their final sums, and their rows
    * may have been deleted. 0: nothing was summed yet. `lease`: the time until which a node has the lease.
@@ -209,6 +213,11 @@ export interface LedgerRow {
   publisher: string | null
   domain: string | null
   seat: string | null
+  country: string | null
+  device: string | null
+  format: string | null
+  size: string | null
+  deal: string | null
   in_ba: string | null
   out_ba: string | null
   cleared: string
@@ -231,6 +240,12 @@ export interface LedgerRow {
 }
 
 export type WithSeat<Row> = Row & { seat: string }
+
+/** A row of one value of a dimension. Publisher and domain are not distinguished: that would be a row for almost each bid. */
+export type OfFacet<Row> = Omit<Row, 'publisher' | 'domain'> & {
+  dimension: FacetName
+  value: string
+}
 
 /** Decided bids, summed by hour. */
 export interface DecidedRow {

@@ -143,7 +143,7 @@ interface State {
   /** Wins that came before their exposure, by name: the lowest winning price. */
   early: [number, number][]
   /** Sums of deltas in base64. */
-  told: string
+  sums: string
   controls: Saved
 }
 
@@ -159,10 +159,10 @@ function* snapshotTail(trainer: Trainer, suppliers: SupplierStates, take: () => 
   const { fitted, deltaSums } = take()
   const { now, silence, delays, pending, received, rows } = trainer
   const waiting = received.rows.saved()
-  const told = deltaSums.bytes.toString('base64')
+  const sums = deltaSums.bytes.toString('base64')
   const { settled, early } = rows.saved()
   const refitted = trainer.refitted
-  const state = { now, silence: silence.saved(), refitted, settled, early, told }
+  const state = { now, silence: silence.saved(), refitted, settled, early, sums }
   const counts = bytesOf(delays.saved())
   const text = yield* stateText(JSON.stringify(state), suppliers)
   yield
@@ -232,7 +232,7 @@ export function* readingSnapshot(bytes: Uint8Array): Generator<undefined, Snapsh
   return {
     weights,
     state,
-    deltaSums: new DeltaSums(Buffer.from(state.told, 'base64')),
+    deltaSums: new DeltaSums(Buffer.from(state.sums, 'base64')),
     exposures,
     received: next(received!).slice(),
     fitted: next(fitted!).slice(),

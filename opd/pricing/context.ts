@@ -176,8 +176,9 @@ const longestPlain = (longestContext / 4) * 3 - headBytes - tagBytes
 /** The forms that are tried in this order until a record fits together with its features. */
 const forms: readonly RecordForm[] = [
   wholeRecord,
-  { explained: false, seat: true },
-  { explained: false, seat: false },
+  { explained: false, facets: true, seat: true },
+  { explained: false, facets: false, seat: true },
+  { explained: false, facets: false, seat: false },
 ]
 /** Milliseconds. The clocks of two nodes may differ by this much (CONTRACT 5). */
 const clockSlack = 5 * 60_000

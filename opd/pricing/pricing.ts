@@ -13,6 +13,7 @@ import type {
   SharedBidLog,
 } from '../ports.ts'
 import { type Arm, armRules, type Via } from '../shared/arms.ts'
+import type { Facets } from '../shared/facets.ts'
 import type { ReportFault } from '../shared/fault-log.ts'
 import type { BidFeatures, EligibleBid, PriceBid, PricedBid } from '../shared/reasons.ts'
 import type { DecisionRecord } from '../types.ts'
@@ -20,6 +21,7 @@ import { type Amounts, amounts, applyFactor, keptShareOf } from './amounts.ts'
 import type { ContextCodec } from './context.ts'
 import type { DayReductions } from './day-reductions.ts'
 import { entryOf } from './entry.ts'
+import { FacetTable } from './facets.ts'
 import {
   maxDomainBytes,
   maxPublisherBytes,
@@ -107,6 +109,7 @@ class SharedTerms {
   publisher = ''
   domain = ''
   seat: string | undefined = undefined
+  facets: Facets | undefined = undefined
   /** The learner's key of the auction: salt and id. */
   key = ''
   private features: BidFeatures | null = null
@@ -114,6 +117,7 @@ class SharedTerms {
   private salt: string | null = null
   private readonly supplier: string
   private readonly mode: BidFacts['mode']
+  private readonly facetTable = new FacetTable()
 
   constructor(supplier: string, mode: BidFacts['mode']) {
     this.supplier = supplier
@@ -121,7 +125,7 @@ class SharedTerms {
     this.facts = factsOf(supplier, mode, {})
   }
 
-  loadBid({ features, auction }: EligibleBid, salt: string): void {
+  loadBid({ features, auction }: EligibleBid, salt: string, at: number): void {
     if (this.features !== features) {
       const { supplier, mode } = this
       this.features = features
@@ -129,6 +133,7 @@ class SharedTerms {
       this.publisher = truncateWithHash(features.publisher, maxPublisherBytes)
       this.domain = truncateWithHash(features.domain, maxDomainBytes)
       this.seat = truncateWithHash(features.seat, maxSeatBytes) || undefined
+      this.facets = this.facetTable.of(features, at)
     }
     if (this.auction === auction && this.salt === salt) return
     this.auction = auction
@@ -324,7 +329,7 @@ export class Pricing {
       decision: null,
       learner: null,
     }
-    this.terms.loadBid(bid, this.deps.auctionSalt)
+    this.terms.loadBid(bid, this.deps.auctionSalt, at)
     const rate = bid.rate ?? 1
     const asks = armRules[choice.arm].asks && !money.atFloor
     if (asks) this.askLearner(bid, rate, money.in, at, choice)
@@ -349,6 +354,7 @@ export class Pricing {
       publisher: this.terms.publisher,
       domain: this.terms.domain,
       seat: this.terms.seat,
+      facets: this.terms.facets,
       trains: features.length > 0,
       features,
       floor: bid.floor,

@@ -2,16 +2,20 @@
  * The binary form of a decision, in contexts and in the bid log. The id and the bid id are stored outside of it; in a
  * context they are the nonce and associated data.
  *
- *   flags  at  model  propensity  winIn winOut  theta floor lambda guard  in  out  currency  supplier  publisher  domain  price_dsp  seat  features
- *   1      6   4      8           2     2       4     4     4      1      1+n 1+n  1+n       1+n       1+n        1+n     1+n        1+n   the rest
+ *   flags  at  model  propensity  winIn winOut  theta floor lambda guard  in  out  currency  supplier  publisher  domain  price_dsp  seat  facets  features
+ *   1      6   4      8           2     2       4     4     4      1      1+n 1+n  1+n       1+n       1+n        1+n     1+n        1+n   1+n     the rest
  *
  * A flag says that theta, floor, lambda and guard are present. The two highest bits of the model version are `via`. An empty
- * price_dsp or seat is absent.
+ * price_dsp or seat is absent, and so are facets of no bytes.
+ *
+ *   facets   device and format  country  size  deal
+ *            1                  1+n      1+n   1+n
  */
 
 import { hash } from 'node:crypto'
 import { plain } from '../base/decimal.ts'
 import { type Arm, armAt, arms, guards, type Mode, viaAt, vias } from '../shared/arms.ts'
+import { devices, type Facets, formats, maxDealBytes } from '../shared/facets.ts'
 import type { DecisionRecord } from '../types.ts'
 
 /**
@@ -54,15 +58,19 @@ export function hashName(text: string): string {
   return hash('sha256', text, 'hex').slice(0, 16)
 }
 
-/** Upper bound of the length of a record without its features: 428 bytes. */
-export const maxRecordBytes = 512
+/** Upper bound of the length of a record without its features: 513 bytes. */
+export const maxRecordBytes = 576
 /**
  * Money text longer than `length` is stored as leading digits and an exponent. With three prices each has fewer digits, so
- * that the longest record without its seat and its features (351 bytes) fits in a context.
+ * that the longest record without its seat, its facets and its features (352 bytes) fits in a context.
  */
 const twoPrices = { length: 40, digits: 30 }
 const threePrices = { length: 27, digits: 17 }
 const longestCurrency = 16
+/** `other` */
+const longestCountry = 5
+/** `99999x99999` */
+const longestSize = 11
 const unknownChance = 0xffff
 const explains = 0x10
 /** The model version is below this. */
@@ -151,19 +159,37 @@ const chance = (value: number | undefined) =>
     ? unknownChance
     : Math.round(value * (unknownChance - 1))
 
-/** The optional parts of a record: the fields that only the explain call reads, and the seat. */
+/** Returns the end. */
+function writeFacets(into: Buffer, start: number, facets: Facets | undefined): number {
+  if (facets === undefined) {
+    into[start] = 0
+    return start + 1
+  }
+  const { device, format, country, size, deal } = facets
+  into[start + 1] =
+    (devices as readonly string[]).indexOf(device) * 16 +
+    (formats as readonly string[]).indexOf(format)
+  let end = writeText(into, start + 2, country, longestCountry)
+  end = writeText(into, end, size, longestSize)
+  end = writeText(into, end, deal, maxDealBytes)
+  into[start] = end - start - 1
+  return end
+}
+
+/** The optional parts of a record: the fields that only the explain call reads, the facets, and the seat. */
 export interface RecordForm {
   explained: boolean
+  facets: boolean
   seat: boolean
 }
-export const wholeRecord: RecordForm = { explained: true, seat: true }
+export const wholeRecord: RecordForm = { explained: true, facets: true, seat: true }
 
 /** Writes a record without its features and returns its end. `into` needs `maxRecordBytes` bytes after `start`. */
 export function writeRecord(
   into: Buffer,
   start: number,
   record: DecisionRecord,
-  { explained, seat: withSeat }: RecordForm = wholeRecord,
+  { explained, facets: withFacets, seat: withSeat }: RecordForm = wholeRecord,
 ): number {
   const { priceDsp } = record
   const most = priceDsp === undefined ? twoPrices : threePrices
@@ -191,12 +217,29 @@ export function writeRecord(
   at = writeText(into, at, shortMoney(record.outBa, most), most.length)
   at = writeNames(into, at, record)
   at = writeText(into, at, priceDsp === undefined ? '' : shortMoney(priceDsp, most), most.length)
-  return writeText(into, at, (withSeat ? record.seat : undefined) ?? '', maxSeatBytes)
+  at = writeText(into, at, (withSeat ? record.seat : undefined) ?? '', maxSeatBytes)
+  return writeFacets(into, at, withFacets ? record.facets : undefined)
 }
 
 /** in, out, currency, supplier, publisher, domain, price_dsp, seat */
 const textCount = 8
-const minRecordBytes = fixedBytes + textCount
+const minRecordBytes = fixedBytes + textCount + 1
+
+/** The facets between two positions; null: the bytes are invalid. */
+function readFacets(from: Buffer, start: number, end: number): Facets | null {
+  const kinds = from[start]!
+  const [device, format] = [devices[kinds >> 4], formats[kinds & 15]]
+  const texts: string[] = []
+  let at = start + 1
+  for (let index = 0; index < 3; index++) {
+    const length = from[at]
+    if (length === undefined || at + 1 + length > end) return null
+    texts.push(from.toString('utf8', at + 1, at + 1 + length))
+    at += 1 + length
+  }
+  if (device === undefined || format === undefined || at !== end) return null
+  return { country: texts[0]!, device, format, size: texts[1]!, deal: texts[2]! }
+}
 
 /** Seven digits restore the decimal that a float32 was written from. */
 function explanation(from: Buffer, at: number): Partial<DecisionRecord> {
@@ -240,6 +283,11 @@ export function readRecord(
     texts.push(from.toString('utf8', at + 1, at + 1 + length))
     at += 1 + length
   }
+  const facetsLength = from[at]
+  if (facetsLength === undefined || at + 1 + facetsLength > end) return null
+  const facets = facetsLength === 0 ? null : readFacets(from, at + 1, at + 1 + facetsLength)
+  if (facets === null && facetsLength > 0) return null
+  at += 1 + facetsLength
   const version = from.readUInt32BE(start + 7)
   const winIn = from.readUInt16BE(start + 19)
   const winOut = from.readUInt16BE(start + 21)
@@ -262,6 +310,7 @@ export function readRecord(
     features: new Uint8Array(from.subarray(at, end)),
     ...(texts[6] === '' ? {} : { priceDsp: plain(texts[6]!) }),
     ...(texts[7] === '' ? {} : { seat: texts[7]! }),
+    ...(facets === null ? {} : { facets }),
     ...(winIn === unknownChance ? {} : { winIn: winIn / (unknownChance - 1) }),
     ...(winOut === unknownChance ? {} : { winOut: winOut / (unknownChance - 1) }),
     ...(explained ? explanation(from, textsAt - explainBytes) : {}),

@@ -93,7 +93,9 @@ return { generation, present, behind }`
 /** One value in the Redis hash of a bid id: `id record`, the record in base64. */
 function encode(record: DecisionRecord): string {
   const bytes = Buffer.allocUnsafe(maxRecordBytes + record.features.length)
-  const end = writeRecord(bytes, 0, record, { explained: false, seat: true })
+  const end = writeRecord(bytes, 0, record, {
+    ...{ explained: false, facets: true, seat: true },
+  })
   bytes.set(record.features, end)
   return `${record.id} ${bytes.toString('base64', 0, end + record.features.length)}`
 }

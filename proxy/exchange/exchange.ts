@@ -28,6 +28,10 @@ import { responseShare } from './long-responses.ts'
 import { type NoBid, type ResponseBody, replyNoBid, replyWhole, towards } from './reply.ts'
 import type { RequestDecoder } from './request-decoder.ts'
 import {
+  type BufferedResponse,
+  decodeResponse,
+  type EncodedResult,
+  encodeResponse,
   needsProcessing,
   type ProcessingContext,
   type ProcessingResult,
@@ -77,8 +81,12 @@ export class Exchange implements Candidate, ResponseSink {
   private length: number | null = null
   /** OPD reads the response, or bids of inactive seats are removed from it: it is buffered whole. */
   private processed = false
-  /** From `price` to `sendPriced`. */
-  private result: ProcessingResult | null = null
+  /** From `decode` to `price`. */
+  private buffered: BufferedResponse | null = null
+  /** From `price` to `encode`. */
+  private priced: ProcessingResult | null = null
+  /** From `encode` to `sendPriced`. */
+  private encoded: EncodedResult | null = null
   /** What the caller has: the status, 0 without one, and bytes of the body. */
   private sentStatus = 0
   private sentBytes = 0
@@ -256,7 +264,7 @@ export class Exchange implements Candidate, ResponseSink {
     this.buffer.count(body.length)
     this.upstreamEnded(now)
     this.countPrices(body)
-    // Calls `price` and `sendPriced`, together with the other responses of this turn of the event loop.
+    // Calls the stages from `decode` to `sendPriced`, together with the other responses of this turn of the event loop.
     priceSoon(this, body)
   }
 
@@ -287,7 +295,9 @@ export class Exchange implements Candidate, ResponseSink {
       const body = this.buffer.wholeBody()
       this.countPrices(body)
       if (!this.processed) return this.reply({ kind: 'unchanged', body })
-      this.price(body, false)
+      this.decode(body, false)
+      this.price()
+      this.encode()
       this.sendPriced()
     }
   }
@@ -313,29 +323,62 @@ export class Exchange implements Candidate, ResponseSink {
 
   // --- price ---
 
-  /** Prices the response; `sendPriced` sends the result. `shared`: the bytes are valid only during the call. */
-  price(body: Buffer, shared: boolean): void {
+  /** `shared`: the bytes are valid until `sendPriced` returns. */
+  decode(body: Buffer, shared: boolean): void {
     // The deadline has passed, or the caller has gone, since the response arrived.
     if (this.stage === 'done') return
-    const { supplier, response: head, buffer } = this
-    const { decoder } = this.context
+    const { supplier, response: head, buffer, context } = this
     const isDone = () => this.stage === 'done'
-    const request = () => this.request.wholeRequest(decoder, isDone, () => this.noBid('overload'))
+    const request = () =>
+      this.request.wholeRequest(context.decoder, isDone, () => this.noBid('overload'))
     const { format: requestFormat } = this.request
-    const response = { supplier, head, body, shared, buffer, request, requestFormat, isDone }
-    const result = processResponse(response, this.context)
-    if (result instanceof Promise) void result.then((late) => this.finish(late))
-    else this.result = result
+    const decoded = decodeResponse(head, body, context)
+    this.buffered = {
+      supplier,
+      head,
+      body,
+      shared,
+      decoded,
+      buffer,
+      request,
+      requestFormat,
+      isDone,
+    }
   }
 
-  /** Sends the result of `price`. A result that comes later is sent when it comes. */
+  price(): void {
+    const { buffered } = this
+    this.buffered = null
+    if (buffered === null || this.stage === 'done') return
+    const priced = processResponse(buffered, this.context)
+    if (priced instanceof Promise) void priced.then((late) => this.finishLate(late))
+    else this.priced = priced
+  }
+
+  private finishLate(priced: ProcessingResult): void {
+    this.priced = priced
+    this.encode()
+    this.sendPriced()
+  }
+
+  /** Encodes the result of `price`, if there is one already. */
+  encode(): void {
+    const { priced } = this
+    this.priced = null
+    if (priced === null || this.stage === 'done') return
+    const encoded = priced.kind === 'unencoded' ? encodeResponse(priced, this.context) : priced
+    if (encoded instanceof Promise) void encoded.then((late) => this.finish(late))
+    else this.encoded = encoded
+  }
+
+  /** Sends the result, if there is one already. One that comes later is sent when it comes. */
   sendPriced(): void {
-    const { result } = this
-    this.result = null
-    if (result !== null) this.finish(result)
+    const { encoded } = this
+    this.encoded = null
+    if (encoded !== null) this.finish(encoded)
   }
 
-  private finish(result: ProcessingResult): void {
+  private finish(result: EncodedResult): void {
     if (this.stage === 'done') return
     if (result.kind === 'no_bid') this.noBid(result.reason)
     else this.reply(result)

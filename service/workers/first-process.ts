@@ -1,4 +1,5 @@
 /** The first process of a node with workers: what workers may call, and what becomes of their decisions and counters. */
+import type { FacetsRow } from '../../admin/store/decided-facets.ts'
 import type { SeatRow } from '../../admin/store/decided-rows.ts'
 import type {
   BidLog,
@@ -48,6 +49,7 @@ interface NodeParts {
   /** The bid log of all nodes; null: there is none. */
   shared: SharedBidLog | null
   addRows: (rows: readonly SeatRow[]) => void
+  addFacets: (rows: readonly FacetsRow[]) => void
   /** Called for each decision of a worker; null: nothing observes them. */
   onDecided: ((record: DecisionRecord) => void) | null
   /** What OPD took off today, of suppliers with a cap of a day. */
@@ -128,6 +130,7 @@ function createPool(count: number, parts: NodeParts): WorkerPool {
         }
       },
       rows: parts.addRows,
+      facets: parts.addFacets,
       entries(entries: [DecisionLine, never][]) {
         for (const [kind, entry] of entries) sink?.[kind](entry)
       },

@@ -4,10 +4,11 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { collectDefaultMetrics, Registry } from 'prom-client'
+import { createDecidedFacets, type FacetsRow } from '../../admin/store/decided-facets.ts'
 import { createDecidedRows, type SeatRow } from '../../admin/store/decided-rows.ts'
 import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
 import { createSlices, drained } from '../../opd/base/slices.ts'
-import type { DecisionLine, DecisionSink, SharedTokens } from '../../opd/ports.ts'
+import type { DecisionLine, DecisionObserver, DecisionSink, SharedTokens } from '../../opd/ports.ts'
 import { createBidBatch } from '../../opd/state/bid-log.ts'
 import type { ModelBus } from '../../opd/state/model-bus.ts'
 import type { ModelControlSource } from '../../opd/state/model-control.ts'
@@ -36,16 +37,21 @@ import {
 const flushEvery = 10
 /** Entries of the decision log that wait for a batch. Further ones are dropped. */
 const maxEntries = 20_000
+/** One of so many reports sends the sums by facet, which are a row for almost each bid of a report. */
+const facetsOfReports = 20
 
 /** What this worker sends to the first process: decisions, their sums, and lines of the decision log. */
 class Outbox {
   readonly bids: ReturnType<typeof createBidBatch>
-  readonly decided: ReturnType<typeof createDecidedRows>
+  readonly observer: DecisionObserver
+  private readonly decided: ReturnType<typeof createDecidedRows>
+  private readonly facets: ReturnType<typeof createDecidedFacets>
   readonly sink: DecisionSink
   private readonly peer: Peer
   /** Decisions, or lines of the decision log, that the first process did not take in time. */
   private dropped = 0
   private rows: SeatRow[] = []
+  private facetRows: FacetsRow[] = []
   private entries: [DecisionLine, object][] = []
 
   /** @param contexts whether lines of the decision log have contexts */
@@ -56,6 +62,13 @@ class Outbox {
       else peer.notify('bids', batch)
     })
     this.decided = createDecidedRows((row) => void this.rows.push(row))
+    this.facets = createDecidedFacets((row) => void this.facetRows.push(row))
+    this.observer = {
+      decided: (record, inBa, outBa) => {
+        this.decided.decided(record, inBa, outBa)
+        this.facets.decided(record, inBa, outBa)
+      },
+    }
     const entry = (kind: DecisionLine) => (of: object) => {
       if (this.entries.length < maxEntries) this.entries.push([kind, of])
       else this.dropped++
@@ -76,14 +89,20 @@ class Outbox {
     this.entries = []
   }
 
-  /** Sends everything; returns what was dropped since the last call. */
-  takeAll(): number {
+  /** Sends everything, if `all` the sums by facet too; returns what was dropped since the last call. */
+  takeAll(all: boolean): number {
     this.flush()
     drained(this.decided.drain())
     const { dropped, rows } = this
     this.rows = []
     this.dropped = 0
     if (rows.length > 0) this.peer.notify('rows', rows)
+    if (all) {
+      drained(this.facets.drain())
+      const { facetRows } = this
+      this.facetRows = []
+      if (facetRows.length > 0) this.peer.notify('facets', facetRows)
+    }
     return dropped
   }
 }
@@ -134,7 +153,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
         epoch: (mode) => modelManager.epoch(mode),
       },
       bidLog: outbox.bids,
-      observer: outbox.decided,
+      observer: outbox.observer,
       shared: null,
       sink: decisionLog === null ? null : outbox.sink,
     },
@@ -152,13 +171,17 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   const takeCounts = countsTaker(engine.stats, proxy.counters)
 
   const flush = () => outbox.flush()
-  const report = () => {
-    const dropped = outbox.takeAll()
+  let reports = 0
+  const report = (all: boolean) => {
+    const dropped = outbox.takeAll(all)
     const counts = { ...takeCounts(), dropped, spans: { ...tracing.counts } }
     for (const result of spanResults) tracing.counts[result] = 0
     peer.notify('figures', { counts, load: proxy.load() } satisfies Figures)
   }
-  const timers = [setInterval(flush, flushEvery), setInterval(report, reportEvery)]
+  const timers = [
+    setInterval(flush, flushEvery),
+    setInterval(() => report(++reports % facetsOfReports === 0), reportEvery),
+  ]
   const follow = (progress: Progress) => {
     versions = progress.versions
     clockAhead = progress.clockAhead
@@ -174,7 +197,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
   return {
     flush,
     scrape() {
-      report()
+      report(true)
       return registry.getMetricsAsJSON()
     },
     location: bidPath.setLocation,
@@ -207,7 +230,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
       await modelSync.close()
       await modelManager.close()
       for (const timer of timers) clearInterval(timer)
-      report()
+      report(true)
       // The first process kills this one then.
       log.flush()
     },

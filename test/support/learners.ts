@@ -32,7 +32,7 @@ export const apart = (one: Learner, other: Learner) => {
 }
 
 /** The same bids at the same prices, whoever sends them; any node gets the notice of a win, 2 s later; deltas every 5 s. */
-export function taught(
+export function trained(
   nodes: number,
   bids: number,
   every: number,

@@ -16,6 +16,7 @@ export const entry = (decision: string, over: Partial<LedgerRow> = {}): LedgerRo
   publisher: 'p',
   domain: 'd',
   seat: null,
+  ...{ country: null, device: null, format: null, size: null, deal: null },
   in_ba: '2.10',
   out_ba: '1.9',
   cleared: '1.85',

@@ -67,6 +67,7 @@ const ledger = (postgres: boolean) => {
     `create table ${table} (
       decision text not null, event text not null, bid_id text not null, status text not null,
       "by" text, supplier text, mode text, arm text, via text, publisher text, domain text, seat text,
+      country text, device text, format text, size text, deal text,
       in_ba ${money(postgres)}, out_ba ${money(postgres)}, cleared ${money(postgres)} not null,
       price_dsp ${money(postgres)}, currency text, margin ${money(postgres)},
       late integer not null, "over" integer not null, applied integer, reason text,
@@ -97,7 +98,10 @@ const hourSums = (postgres: boolean) => `
     margins double precision not null, squares double precision not null,
     spends double precision not null, spend_squares double precision not null`
 
-/** Hourly sums of decisions and of the ledger, of all seats and of each seat, and the progress of the roll-up. */
+/**
+ * Hourly sums of decisions and of the ledger: of all seats, of each seat, and of each value of the dimensions that are not in
+ * the sums of all (country, device, format, size, deal); and the progress of the roll-up.
+ */
 const sums = (postgres: boolean) => [
   `create table decided (
     hour bigint not null, supplier text not null, mode text not null, arm text not null,
@@ -110,6 +114,11 @@ const sums = (postgres: boolean) => [
     in_sum double precision not null, out_sum double precision not null,
     constraint decided_seats_key primary key (
       hour, supplier, mode, arm, via, publisher, domain, seat))`,
+  `create table decided_facets (
+    hour bigint not null, supplier text not null, mode text not null, arm text not null,
+    via text not null, dimension text not null, value text not null, bids bigint not null,
+    in_sum double precision not null, out_sum double precision not null,
+    constraint decided_facets_key primary key (hour, dimension, supplier, value, mode, arm, via))`,
   `create table ledger_hours (
     hour bigint not null, supplier text not null, event text not null, status text not null,
     mode text not null, arm text not null, via text not null, publisher text not null, domain text not null,
@@ -122,6 +131,12 @@ const sums = (postgres: boolean) => [
     currency text not null, seat text not null, ${hourSums(postgres)},
     constraint ledger_hour_seats_key primary key (
       hour, supplier, event, status, mode, arm, via, publisher, domain, currency, seat))`,
+  `create table ledger_hour_facets (
+    hour bigint not null, supplier text not null, event text not null, status text not null,
+    mode text not null, arm text not null, via text not null, currency text not null,
+    dimension text not null, value text not null, ${hourSums(postgres)},
+    constraint ledger_hour_facets_key primary key (
+      hour, dimension, supplier, value, event, status, mode, arm, via, currency))`,
   `create table rolled (
     one integer primary key, until bigint not null, sealed bigint not null, lease bigint not null)`,
   'insert into rolled (one, until, sealed, lease) values (1, 0, 0, 0)',

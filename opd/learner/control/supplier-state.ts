@@ -82,10 +82,7 @@ const kinds = ['wins', 'spend'] as const satisfies readonly Kind[]
 /** A buffer: each measurement writes it before it reads it. */
 const pooled = unmeasured()
 
-/** As saved; the names are those of the snapshot format. Earlier releases did not count losses with a notice. */
-type Saved = Omit<ReturnType<SupplierState['saved']>, 'toldLosses'> & {
-  toldLosses?: [number, number]
-}
+type Saved = ReturnType<SupplierState['saved']>
 
 export class SupplierState {
   readonly evidence = new Evidence()
@@ -286,15 +283,15 @@ export class SupplierState {
       multipliers: [spend, wins, margin] as [number, number, number],
       means: multipliers.saved(),
       guards: guards.saved(),
-      judged: {
+      measured: {
         known,
         floor,
         guarded: this.guarded,
         bound: this.bound,
-        told: this.knowsLeast,
-        judgeIn: this.measureIn,
+        knowsLeast: this.knowsLeast,
+        measureIn: this.measureIn,
       },
-      toldLosses: lossNotices.saved(),
+      lossNotices: lossNotices.saved(),
     }
   }
 
@@ -307,13 +304,13 @@ export class SupplierState {
     this.multipliers.startFrom({ spend, wins, margin })
     this.multipliers.restore(from.means)
     this.guards.restore(from.guards)
-    this.lossNotices.restore(from.toldLosses ?? [0, 0])
-    const { known, floor, guarded, bound, told, judgeIn } = from.judged
+    this.lossNotices.restore(from.lossNotices)
+    const { known, floor, guarded, bound, knowsLeast, measureIn } = from.measured
     this.floor = floor
     this.guarded = guarded
     this.bound = bound
-    this.knowsLeast = told
-    this.measureIn = judgeIn
+    this.knowsLeast = knowsLeast
+    this.measureIn = measureIn
     Object.assign(this.known.wins, known.wins)
     Object.assign(this.known.spend, known.spend)
     this.known.trust = known.trust

@@ -109,3 +109,13 @@ t.test('reports show agent calls apart', async (t) => {
     { key: 'goal', decided: 1 },
   ])
 })
+
+t.test('a supplier with agent calls only is in use', async (t) => {
+  const live = (await (await node.api('/api/svc/live/')).json()) as {
+    integrations: { ssp: string; total: number; health: object }[]
+  }
+  t.match(
+    live.integrations.find(({ ssp }) => ssp === 'fees'),
+    { total: 0, health: { level: 'ok', reasons: [] } },
+  )
+})

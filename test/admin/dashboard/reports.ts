@@ -42,6 +42,31 @@ export async function reports(t: Test, { base, api, page, faults }: ConsoleInBro
     t.match(text, /^publisher,day,decided,wins,.*,currency\r\n/)
   })
 
+  t.test('by country, which seat, publisher and domain cannot be combined with', async (t) => {
+    await show(page, base, 'reports?publisher=pub-1', 'Reports')
+    const by = page.getByRole('combobox', { name: /^by/ })
+    const and = page.getByRole('combobox', { name: /^and/ })
+    await by.selectOption('Country')
+    await until(() => /by=country/.test(page.url()) && !/publisher=/.test(page.url()))
+    const countries = await read('by=country')
+    await until(async () => (await rows.count()) === countries.length)
+    const offered = await and.locator('option').allTextContents()
+    t.same(offered, ['nothing else', 'Supplier', 'Source', 'Hour', 'Day'])
+    const { key } = countries.find((each) => each.key !== '')!
+    await table.getByRole('button', { name: key, exact: true }).click()
+    await until(async () => (await rows.count()) === 1)
+    await by.selectOption('Hour')
+    await until(() => /by=hour/.test(page.url()) && page.url().includes(`country=${key}`))
+    const hours = await read(`by=hour&country=${key}`)
+    await until(async () => (await rows.count()) === hours.length)
+    await press(page, 'All of country')
+    await until(() => !/country=/.test(page.url()))
+    await by.selectOption('Device')
+    await rows.filter({ hasText: 'personal computer' }).waitFor()
+    await by.selectOption('Deal')
+    await rows.filter({ hasText: 'no deal' }).waitFor()
+  })
+
   t.test('its address shows the same again, in its time zone', async () => {
     await page.evaluate("localStorage.setItem('bidweir-zone', 'UTC')")
     await page.goto('about:blank')

@@ -11,6 +11,9 @@ import { onBoth, silent, storeAt } from '../../support/store.ts'
 import { until } from '../../support/until.ts'
 
 const now = 1_790_000_000_000
+const facets = {
+  ...{ country: 'DEU', device: 'phone', format: 'video', size: '640x480', deal: '=deal' },
+}
 const record = (
   n: number,
   arm: DecisionRecord['arm'],
@@ -26,10 +29,12 @@ const record = (
     publisher,
     domain: '=cmd()',
     seat: n % 4 === 0 ? 's1' : n % 4 === 1 ? 's2' : undefined,
+    facets: n % 4 === 0 && n < 40 ? facets : undefined,
   })
 const win = (n: number, arm: string, publisher: string, over: Partial<LedgerRow> = {}): LedgerRow =>
   entry(`d${n}`, {
     ...{ arm, publisher, domain: '=cmd()', seat: [`s1`, 's2'][n % 4] ?? null },
+    ...(n % 4 === 0 && n < 30 ? facets : {}),
     ...{ in_ba: '2', cleared: '1.8', margin: '0.2', at: now - 500 },
     ...over,
   })
@@ -56,7 +61,7 @@ onBoth(async (t, database) => {
             }),
           }),
         now: () => now,
-        flush: () => rollup.flush(),
+        flush: (facets) => (facets ? rollup.flushFacets() : rollup.flush()),
         rules: () => ({ notices: {}, rates: { USD: 1 }, base: 'USD' }),
       }),
     ],
@@ -169,6 +174,29 @@ onBoth(async (t, database) => {
     ['p1', 'p2'],
     'the largest margin first',
   )
+  t.match(await rowsOf('discrepancy?ssp=acme&by=country'), [
+    { key: '', decided: 30, wins: 7 },
+    { key: 'DEU', decided: 10, wins: 2 },
+  ])
+  t.match(await rowsOf('discrepancy?ssp=acme&by=format,hour&ad_format=video'), [
+    { key: 'video', decided: 10, wins: 2 },
+  ])
+  t.match(await rowsOf('wins?by=supplier&size=640x480'), [{ key: 'acme', decided: 10, wins: 2 }])
+  t.match(await (await get('wins?by=day,deal&format=csv')).text(), /Z,'=deal,10,2,/)
+  for (const [query, detail] of [
+    [
+      'by=country,device',
+      /^country and device cannot be combined: of country, device, format, size/,
+    ],
+    ['by=country&size=1x1', /^country and size cannot/],
+    ['by=deal,publisher', /^deal and publisher cannot/],
+    ['by=hour&seat=s1&ad_format=video', /^format and seat cannot/],
+  ] as const) {
+    const refused = await get(`wins?${query}`)
+    t.equal(refused.status, 400, query)
+    const { errors } = (await refused.json()) as { errors: object[] }
+    t.match(errors, [{ pointer: 'by', detail }])
+  }
   const zone = 'America/St_Johns'
   const [inZone] = await rowsOf(`wins?by=day&tz=${zone}`)
   t.match(inZone!['key'], /T00:00:00-02:30$/)

@@ -17,6 +17,7 @@ const readings = {
   base: 'USD',
 } as const
 const suppliers = ['acme', 'both', 'bill']
+const nowhere = { country: '', device: '', format: '', size: '', deal: '' }
 
 /** Deterministic, so that a failure can be seen again. */
 function dice(seed: number) {
@@ -64,8 +65,14 @@ function notices(count: number): LedgerRow[] {
       over: Number(roll(9) === 0),
       at,
     })
-  })
+  }).map((row, n) => (row.supplier === 'acme' && row.event === 'win' ? placed(row, n) : row))
 }
+
+/** Of a supplier whose wins are all of one event: a few of several events are `late` and `over` by which rows are read together. */
+const placed = (row: LedgerRow, n: number): LedgerRow =>
+  row.status === 'attributed'
+    ? { ...row, country: ['DEU', 'FRA'][n % 3] ?? null, deal: n % 5 === 0 ? 'deal-7' : null }
+    : row
 
 onBoth(async (t, database) => {
   let now = start + 2 * day
@@ -88,6 +95,7 @@ onBoth(async (t, database) => {
       publisher,
       domain: '',
       seat: n === 0 ? '' : 's1',
+      facets: n === 0 ? undefined : { ...nowhere, country: 'DEU' },
       at: start + n * hour,
     })
   await duplicates.flush()
@@ -98,14 +106,16 @@ onBoth(async (t, database) => {
     'within an hour': [start + 5 * hour + 1000, start + 5 * hour + 900_000],
     'to now and beyond': [start + 40 * hour + 1, start + 3 * day],
   } as const
+  const reports = ['ssp', 'seat', 'publisher', 'domain', 'hour', 'day', 'country', 'deal'] as const
   const all = async (names = Object.keys(ranges) as (keyof typeof ranges)[]) => {
     const found: Record<string, unknown> = {}
     for (const name of names)
-      for (const by of ['ssp', 'seat', 'publisher', 'domain', 'hour', 'day'] as const)
+      for (const by of reports)
         for (const everyone of [true, false]) {
           const [from, to] = ranges[name]
           const seat = by === 'domain' ? 's1' : undefined
-          const scope = { suppliers, all: everyone, from, to, by, seat }
+          const country = by === 'day' ? 'DEU' : undefined
+          const scope = { suppliers, all: everyone, from, to, by, seat, country }
           found[`${name} by ${by}${everyone ? '' : ', own'}`] = (
             await readRows(store, scope, readings)
           ).map(rounded)
@@ -128,50 +138,62 @@ onBoth(async (t, database) => {
     t.ok(hours.length > 300)
   })
 
-  t.test('seats add up to all, also where a version without seats has summed', async (t) => {
-    const scope = { suppliers, all: true, from: start, to: now }
-    const then = 'seat'
-    const bySeat = { ...scope, by: 'ssp', then } as const
-    const totals = async () => {
-      const sums = new Map<string, Record<string, number>>()
-      for (const { key, wins, duplicate, rejected, margin } of await readRows(
-        store,
-        bySeat,
-        readings,
-      )) {
-        const sum = sums.get(key) ?? { wins: 0, duplicate: 0, rejected: 0, margin: 0 }
-        sums.set(key, {
-          wins: sum['wins']! + wins,
-          duplicate: sum['duplicate']! + duplicate,
-          rejected: sum['rejected']! + rejected,
-          margin: sum['margin']! + Number(margin),
-        })
+  t.test(
+    'seats, and countries, add up to all, also where a version without seats has summed',
+    async (t) => {
+      const scope = { suppliers, all: true, from: start, to: now }
+      const totals = async (then: 'seat' | 'country' = 'seat') => {
+        const bySeat = { ...scope, by: 'ssp', then } as const
+        const sums = new Map<string, Record<string, number>>()
+        for (const { key, wins, duplicate, rejected, margin } of await readRows(
+          store,
+          bySeat,
+          readings,
+        )) {
+          const sum = sums.get(key) ?? { wins: 0, duplicate: 0, rejected: 0, margin: 0 }
+          sums.set(key, {
+            wins: sum['wins']! + wins,
+            duplicate: sum['duplicate']! + duplicate,
+            rejected: sum['rejected']! + rejected,
+            margin: sum['margin']! + Number(margin),
+          })
+        }
+        // amounts of other currencies are rounded when they are converted, group by group
+        return [...sums].map(([key, sum]) => [key, { ...sum, margin: sum['margin']!.toFixed(3) }])
       }
-      // amounts of other currencies are rounded when they are converted, group by group
-      return [...sums].map(([key, sum]) => [key, { ...sum, margin: sum['margin']!.toFixed(3) }])
-    }
-    const all = (await readRows(store, { ...scope, by: 'ssp' }, readings)).map(
-      ({ key, wins, duplicate, rejected, margin }) => [
-        key,
-        { wins, duplicate, rejected, margin: Number(margin).toFixed(3) },
-      ],
-    )
-    t.same(await totals(), all)
-    const known = await readRows(store, { ...scope, by: 'seat' }, readings)
-    t.same(
-      known.map(({ key }) => key),
-      ['', 's1', 's2'],
-    )
-    const saved = await store.db.selectFrom('ledger_hour_seats').selectAll().execute()
-    const gone = start + 5 * hour
-    await store.db.deleteFrom('ledger_hour_seats').where('hour', '<', gone).execute()
-    t.same(await totals(), all)
-    const fewer = await readRows(store, { ...scope, by: 'seat' }, readings)
-    t.ok(fewer[0]!.wins > known[0]!.wins && fewer[1]!.wins < known[1]!.wins)
-    for (const row of saved.filter((each) => Number(each.hour) < gone))
-      await store.db.insertInto('ledger_hour_seats').values(row).execute()
-    t.same(await totals(), all)
-  })
+      const all = (await readRows(store, { ...scope, by: 'ssp' }, readings)).map(
+        ({ key, wins, duplicate, rejected, margin }) => [
+          key,
+          { wins, duplicate, rejected, margin: Number(margin).toFixed(3) },
+        ],
+      )
+      t.same(await totals(), all)
+      t.same(await totals('country'), all)
+      const countries = await readRows(store, { ...scope, by: 'country' }, readings)
+      t.same(
+        countries.map(({ key, duplicate }) => [key, duplicate]),
+        [
+          ['', 1],
+          ['DEU', 2],
+          ['FRA', 0],
+        ],
+      )
+      const known = await readRows(store, { ...scope, by: 'seat' }, readings)
+      t.same(
+        known.map(({ key }) => key),
+        ['', 's1', 's2'],
+      )
+      const saved = await store.db.selectFrom('ledger_hour_seats').selectAll().execute()
+      const gone = start + 5 * hour
+      await store.db.deleteFrom('ledger_hour_seats').where('hour', '<', gone).execute()
+      t.same(await totals(), all)
+      const fewer = await readRows(store, { ...scope, by: 'seat' }, readings)
+      t.ok(fewer[0]!.wins > known[0]!.wins && fewer[1]!.wins < known[1]!.wins)
+      for (const row of saved.filter((each) => Number(each.hour) < gone))
+        await store.db.insertInto('ledger_hour_seats').values(row).execute()
+      t.same(await totals(), all)
+    },
+  )
 
   t.test(
     'a notice that was committed late is in the sums before its hour is deleted',

@@ -20,7 +20,7 @@ const keysFrom = (seed: number) =>
   Uint32Array.from({ length: keyCount }, (_each, n) => Math.imul(seed + n + 1, 0x9e3779b1) >>> 0)
 
 /** A curve that knows something: bids of five publishers, won more often the dearer they went out. */
-function taught(seed: number, bids: number): Curve {
+function trained(seed: number, bids: number): Curve {
   const curve = new Curve()
   const random = source(seed)
   for (let n = 0; n < bids; n++) {
@@ -59,7 +59,7 @@ t.test('weights of a key lie side by side, each where its sum looks for it', (t)
 t.test(
   'prices between knots are looked at where the best may be: it is as good as the best of all',
   (t) => {
-    const curve = taught(5, 4000)
+    const curve = trained(5, 4000)
     const chooser = new PriceSearch()
     const random = source(9)
     let [shares, most] = [0, 0]

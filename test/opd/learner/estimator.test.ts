@@ -153,22 +153,22 @@ t.test('notices that take a hundred times as long are no losses', (t) => {
 })
 
 t.test('exposures and wins of different nodes train one model', (t) => {
-  const [bidder, told] = [createLearner({}), createLearner({})]
+  const [bidder, notified] = [createLearner({}), createLearner({})]
   const random = source(3)
   for (let n = 0; n <= 4000; n++) {
     const at = start + n * 200
     const facts = bid(1 + random())
     const decision = bidder.decide(facts, pure, `k${n}`, at, () => 0.9)
     const features = bidder.expose(decision, 0.8 * facts.inBa, at)
-    if (random() < 0.4) told.win(features, 0.8 * facts.inBa, at + 2000)
+    if (random() < 0.4) notified.win(features, 0.8 * facts.inBa, at + 2000)
     bidder.advance(at)
-    told.advance(at)
+    notified.advance(at)
     if (n % 10 !== 0) continue
-    const [one, other] = [bidder.delta(), told.delta()]
+    const [one, other] = [bidder.delta(), notified.delta()]
     bidder.merge(other)
-    told.merge(one)
+    notified.merge(one)
   }
-  const [one, other] = [bidder, told].map((of) => chance(of, bid(1.4), 1.12))
+  const [one, other] = [bidder, notified].map((of) => chance(of, bid(1.4), 1.12))
   t.ok(Math.abs(one! - other!) < 0.02, `${one} and ${other}`)
   t.ok(Math.abs(one! - 0.4) < 0.12, `${one} for .4`)
   t.end()

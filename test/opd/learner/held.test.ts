@@ -1,13 +1,13 @@
 /** A share of the bids that would be lowered keeps its own price: it shows what lower prices lose. */
 import t from 'tap'
-import { bid, start, taught } from '../../support/learners.ts'
+import { bid, start, trained } from '../../support/learners.ts'
 
 const policy = { minWinRate: 0.9, holdout: 0.2, explore: 0 }
 
 t.test(
   'some auctions keep their price by chance, beside the holdout, and all bids of an auction agree',
   (t) => {
-    const [learner] = taught(1, 6000, 100)
+    const [learner] = trained(1, 6000, 100)
     const now = start + 700_000
     learner!.decide(bid(2, 1), policy, 'binds', now, () => 0.9)
     // The multipliers do not change: only the auctions differ.

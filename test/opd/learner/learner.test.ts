@@ -6,7 +6,7 @@ import { source } from '../../support/random.ts'
 
 const facts: BidFacts = { supplier: 'acme', mode: 'revenue', inBa: 2, floor: 0.5, publisher: 'p' }
 
-/** A market with a hidden win curve: teaches the learner and says what it kept. */
+/** Trains a learner on a market with a hidden win curve, and returns what it kept. */
 function market(policy: Policy, bids: number, delay = 2000) {
   const learner = createLearner({ attributionWindow: 60_000 })
   const random = source(7)
@@ -27,8 +27,8 @@ function market(policy: Policy, bids: number, delay = 2000) {
     const wins = curve(decision.outBa, inBa)
     if (random() < wins) due.push([now + delay, features, decision.outBa])
     while (due.length > 0 && due[0]![0] <= now) {
-      const [, taught, cleared] = due.shift()!
-      learner.win(taught, cleared, now)
+      const [, features, cleared] = due.shift()!
+      learner.win(features, cleared, now)
     }
     if (n % 20 === 0) learner.advance(now)
     if (n < bids / 2 || decision.arm === 'holdout') continue

@@ -6,8 +6,8 @@ import { source } from '../../support/random.ts'
 
 const start = 1_760_000_000_000
 
-/** Bids that win half at their own price and lose 6 % of that; `told`: the share of losses that have a notice. */
-function counted(told: number, nodes = 1): { losses: number; known: number } {
+/** Bids that win half at their own price and lose 6 % of that; `notified`: the share of losses that have a notice. */
+function counted(notified: number, nodes = 1): { losses: number; known: number } {
   const controls = Array.from({ length: nodes }, () => new SupplierStates())
   const random = source(3)
   const any = () => controls[Math.floor(nodes * random())]!.of(1)
@@ -31,7 +31,7 @@ function counted(told: number, nodes = 1): { losses: number; known: number } {
       const state = any()
       state.won(outcome, 0.9, start + n)
       state.learnLeast(outcome, least)
-    } else if (random() < told) any().learnLeast(outcome, least)
+    } else if (random() < notified) any().learnLeast(outcome, least)
   }
   let [known, knownIn] = [0, 0]
   for (const each of controls) {
@@ -56,6 +56,6 @@ t.test('reported losses are extrapolated to all losses', (t) => {
 })
 
 t.test('if few losses are reported, none is counted', (t) => {
-  for (const told of [0, 0.3]) t.equal(counted(told).known, 0)
+  for (const notified of [0, 0.3]) t.equal(counted(notified).known, 0)
   t.end()
 })

@@ -90,7 +90,7 @@ t.test('margin mode: the share is the target', (t) => {
 })
 
 t.test(
-  'prices that are held up do not wind the multipliers down, and numbers that are none do not stay',
+  'prices that are held up do not wind the multipliers down, and results that are not finite do not stay',
   (t) => {
     const controller = new Multipliers()
     const evidence = new Evidence()

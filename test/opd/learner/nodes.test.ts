@@ -1,4 +1,4 @@
-/** Many nodes are one learner: what each is taught all are taught, once, in any order. */
+/** Many nodes are one learner: what one is trained with all are trained with, once, in any order. */
 
 import * as fc from 'fast-check'
 import t from 'tap'
@@ -7,7 +7,7 @@ import { Evidence } from '../../../opd/learner/control/evidence.ts'
 import { SupplierState } from '../../../opd/learner/control/supplier-state.ts'
 import { rowBytes, updatesMost } from '../../../opd/learner/train/update-log.ts'
 import { createLearner, type Learner, refit } from '../../../opd/learner.ts'
-import { apart, bid, chances, long, off, pure, start, taught } from '../../support/learners.ts'
+import { apart, bid, chances, long, off, pure, start, trained } from '../../support/learners.ts'
 
 const deltaHead = 16
 
@@ -20,8 +20,8 @@ t.test('eight nodes have the model that one node with all bids would have', (t) 
     learner.applyRefit(refit(learner.refitJob(2e12)!))
     return off(learner)
   }
-  const alone = fitted(taught(1, 12_000, 10)[0]!)
-  for (const [node, learner] of taught(8, 12_000, 10).entries()) {
+  const alone = fitted(trained(1, 12_000, 10)[0]!)
+  for (const [node, learner] of trained(8, 12_000, 10).entries()) {
     const among = fitted(learner)
     t.ok(among < alone + 0.01, `node ${node} is ${among} off, one alone ${alone}`)
   }
@@ -30,12 +30,12 @@ t.test('eight nodes have the model that one node with all bids would have', (t) 
 
 t.test('received rows are not part of the deltas of a node, in full or sampled', (t) => {
   for (const bids of [300, updatesMost + 500]) {
-    const [told] = taught(1, 900, 40)
-    const heard = told!.delta()
+    const [sender] = trained(1, 900, 40)
+    const received = sender!.delta()
     const [alone, among] = [createLearner({}), createLearner({})]
     for (let n = 0; n < bids; n++) {
       const facts = bid(1 + (n % 10) / 10, n % 8)
-      if (n === bids / 2) among.merge(heard)
+      if (n === bids / 2) among.merge(received)
       for (const learner of [alone, among]) {
         const decision = learner.decide(facts, pure, `k${n}`, start + n, () => 0.9)
         const features = learner.expose(decision, 0.8 * facts.inBa, start + n)
@@ -57,7 +57,7 @@ t.test('received rows are not part of the deltas of a node, in full or sampled',
 })
 
 t.test('rows of other nodes train in one order, whichever delta came first', (t) => {
-  const deltas = taught(4, 1200, 20, false).map((learner) => learner.delta())
+  const deltas = trained(4, 1200, 20, false).map((learner) => learner.delta())
   const model = (order: readonly number[]) => {
     const learner = createLearner({})
     for (const at of order) learner.merge(deltas[at]!)
@@ -82,7 +82,7 @@ t.test('a win that is reported to another node removes its exposure here, and tr
   const after = chances(sender)
   sender.advance(start + long)
   t.same(chances(sender), after, 'nothing waited any more')
-  // Exposure and win: what one node has that was told itself.
+  // Exposure and win: what a single node learns from both.
   const alone = createLearner({})
   alone.win(
     alone.expose(
@@ -98,7 +98,7 @@ t.test('a win that is reported to another node removes its exposure here, and tr
   teller.merge(sender.delta())
   t.ok(
     chances(teller).every((chance, n) => chance < before[n]!),
-    'the other heard of the exposure',
+    'the other received the exposure',
   )
   t.end()
 })

@@ -1,4 +1,4 @@
-/** Exposures that wait: bounded, found again by their ticket, taught once, carried over a restart. */
+/** Exposures that wait: bounded, found again by their ticket, trained once, carried over a restart. */
 import t from 'tap'
 import { featureBytes } from '../../../opd/learner/features.ts'
 import { PendingExposures } from '../../../opd/learner/train/pending-exposures.ts'
@@ -75,13 +75,13 @@ t.test(
 t.test('the length of a slice is by weight of exposures, not by number', (t) => {
   const pending = new PendingExposures(60_000, 2 ** 14)
   for (let n = 0; n < 60_000; n++) pending.add(bytesOf(n), 1000, () => 30_000)
-  let taught = 0
+  let trained = 0
   const settle = (_bytes: Uint8Array, weight: number) => {
-    taught += weight
+    trained += weight
     return 0
   }
   t.equal(pending.advance(100_000, 500, settle), false)
-  t.ok(taught >= 500 && taught < 508, `${taught} taught`)
+  t.ok(trained >= 500 && trained < 508, `${trained} trained`)
   t.end()
 })
 
@@ -109,10 +109,10 @@ t.test(
   (t) => {
     const learner = createLearner({ attributionWindow: 60_000 })
     const now = 1_760_000_000_000
-    const told: Uint8Array[] = []
+    const exposures: Uint8Array[] = []
     for (let n = 0; n < 400; n++) {
       const decision = learner.decide(facts, { minWinRate: 0, explore: 0 }, `k${n}`, now, () => 0.9)
-      told.push(learner.expose(decision, 0.9, now))
+      exposures.push(learner.expose(decision, 0.9, now))
     }
     const snapshot = learner.snapshot()
     const chanceLater = (of: typeof learner) => {
@@ -121,7 +121,7 @@ t.test(
     }
     const cold = learner.chance(facts, 0.9)
     const restored = createLearner({ attributionWindow: 60_000 }, snapshot)
-    restored.win(told[0]!, 0.9, now + 1000)
+    restored.win(exposures[0]!, 0.9, now + 1000)
     const after = chanceLater(restored)
     t.ok(after < cold * 0.6, `400 exposures, one win: ${cold} became ${after}`)
     t.ok(Math.abs(after - chanceLater(learner)) < 0.03)

@@ -1,13 +1,13 @@
 /** The joint fit of settled rows: what it finds, when it is due, and that it is pure. */
 import t from 'tap'
 import { type BidFacts, createLearner, type Learner, refit } from '../../../opd/learner.ts'
-import { apart, bid, off, taught } from '../../support/learners.ts'
+import { apart, bid, off, trained } from '../../support/learners.ts'
 import { source } from '../../support/random.ts'
 
 const start = 1_760_000_000_000
 const late = 2e12
 
-/** Bids of one placement at random prices; notices come at once, with the lowest winning price where it is told. */
+/** Bids of one placement at random prices; notices come at once, with the lowest winning price where `least` has it. */
 function traffic(
   bids: number,
   wins: (price: number) => boolean,
@@ -40,7 +40,7 @@ const spot = (inBa: number): BidFacts => ({
 const none = () => undefined
 
 t.test('a fit is nearer to the market than what was learned bid by bid', (t) => {
-  const [learner] = taught(1, 10_000, 100)
+  const [learner] = trained(1, 10_000, 100)
   const before = off(learner!)
   const job = learner!.refitJob(late)!
   learner!.applyRefit(refit(job))
@@ -50,7 +50,7 @@ t.test('a fit is nearer to the market than what was learned bid by bid', (t) => 
 })
 
 t.test('a fit depends on its job alone, and is due only after more rows and more time', (t) => {
-  const [learner] = taught(1, 6000, 100)
+  const [learner] = trained(1, 6000, 100)
   t.equal(createLearner({}).refitJob(late), null)
   const job = learner!.refitJob(late)!
   t.same(refit(job), refit(job))
@@ -59,7 +59,7 @@ t.test('a fit depends on its job alone, and is due only after more rows and more
 })
 
 t.test('a result that is damaged changes nothing', (t) => {
-  const [learner, same] = [taught(1, 3000, 100)[0]!, taught(1, 3000, 100)[0]!]
+  const [learner, same] = [trained(1, 3000, 100)[0]!, trained(1, 3000, 100)[0]!]
   const result = refit(learner.refitJob(late)!)
   t.throws(() => learner.applyRefit(result.subarray(0, result.length - 4)), { name: 'DeltaError' })
   t.throws(() => learner.applyRefit(new Uint8Array(100)), { name: 'DeltaError' })
@@ -126,8 +126,8 @@ t.test('lowest winning prices train both sides, so fewer rows are needed', (t) =
     )
   }
   const censored = error(traffic(600, wins, none))
-  const told = error(traffic(600, wins, () => drawn))
-  t.ok(told < 0.6 * censored, `${told}, ${censored} without`)
+  const notified = error(traffic(600, wins, () => drawn))
+  t.ok(notified < 0.6 * censored, `${notified}, ${censored} without`)
   t.end()
 })
 
@@ -145,22 +145,22 @@ t.test('a price of the grid just below the lowest winning one does not win', (t)
 })
 
 t.test('a loss notice settles its exposure at once', (t) => {
-  const [silent, told] = [createLearner({}), createLearner({})]
+  const [silent, notified] = [createLearner({}), createLearner({})]
   const before = silent.chance(spot(1.5), 1)
-  for (const learner of [silent, told]) {
+  for (const learner of [silent, notified]) {
     for (let n = 0; n < 20; n++) {
       const decision = learner.decide(spot(1.5), { minWinRate: 0 }, `k${n}`, start, () => 0.9)
       const features = learner.expose(decision, 1, start)
-      if (learner === told) learner.lose(features, null, start + 50)
+      if (learner === notified) learner.lose(features, null, start + 50)
     }
   }
   t.equal(silent.chance(spot(1.5), 1), before)
-  t.ok(told.chance(spot(1.5), 1) < before)
+  t.ok(notified.chance(spot(1.5), 1) < before)
   t.end()
 })
 
 t.test('bids of a publisher that was not in the fit keep a curve', (t) => {
-  const [learner] = taught(1, 5000, 100)
+  const [learner] = trained(1, 5000, 100)
   learner!.applyRefit(refit(learner!.refitJob(late)!))
   const chance = learner!.chance({ ...bid(2, 1), publisher: 'new', placement: 'new/1' }, 1.5)
   t.ok(chance > 0.3 && chance < 1, `${chance}`)

@@ -2,11 +2,11 @@ import t from 'tap'
 import { drained } from '../../../opd/base/slices.ts'
 import { OnlineLearner } from '../../../opd/learner/learner.ts'
 import { createLearner } from '../../../opd/learner.ts'
-import { apart, bid, chances, pure, start, taught } from '../../support/learners.ts'
+import { apart, bid, chances, pure, start, trained } from '../../support/learners.ts'
 
 t.test('with slices, merged rows wait for advance, and a snapshot contains them', (t) => {
-  const [told] = taught(1, 2500, 40)
-  const delta = told!.delta()
+  const [other] = trained(1, 2500, 40)
+  const delta = other!.delta()
   const all = createLearner({})
   all.merge(delta)
   const learner = createLearner({ slices: true })
@@ -24,9 +24,9 @@ t.test('with slices, merged rows wait for advance, and a snapshot contains them'
 })
 
 t.test('a snapshot in slices is of one moment, whatever happens between slices', (t) => {
-  const learner = taught(1, 3000, 40)[0]!
+  const learner = trained(1, 3000, 40)[0]!
   const before = chances(learner)
-  const [other] = taught(1, 1500, 30)
+  const [other] = trained(1, 1500, 30)
   let [slices, takings] = [0, 0]
   let pieces: Uint8Array[] = []
   for (const made = learner.snapshotting(() => takings++); ; slices++) {
@@ -57,7 +57,7 @@ t.test('a snapshot in slices is of one moment, whatever happens between slices',
 })
 
 t.test('a learner is restored in slices, as it is restored at once', (t) => {
-  const learner = taught(1, 3000, 40)[0]!
+  const learner = trained(1, 3000, 40)[0]!
   const snapshot = learner.snapshot()
   let slices = 0
   for (const made = OnlineLearner.restored({ carries: false }, snapshot); ; slices++) {

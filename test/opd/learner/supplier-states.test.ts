@@ -6,7 +6,7 @@ import { SupplierStates } from '../../../opd/learner/control/supplier-states.ts'
 import { Visits } from '../../../opd/learner/control/visits.ts'
 import { OnlineLearner } from '../../../opd/learner/learner.ts'
 import { type BidFacts, createLearner, type Policy, refit } from '../../../opd/learner.ts'
-import { taught, start as taughtFrom } from '../../support/learners.ts'
+import { trained, start as trainedFrom } from '../../support/learners.ts'
 import { source } from '../../support/random.ts'
 
 const start = 1_760_000_000_000
@@ -83,10 +83,10 @@ t.test(
 )
 
 t.test('the evidence of a learner begins with its first fit', (t) => {
-  const [learner] = taught(1, 3000, 100)
+  const [learner] = trained(1, 3000, 100)
   const from = () => learner!['suppliers'].rest().pool.from
   t.equal(from(), 0)
-  const now = taughtFrom + 400_000
+  const now = trainedFrom + 400_000
   learner!.advance(now)
   learner!.applyRefit(refit(learner!.refitJob(now)!))
   t.equal(from(), now)
@@ -143,7 +143,7 @@ t.test('suppliers are visited when they are marked, or their oldest bids are due
   t.end()
 })
 
-/** Bids of one supplier at `nodes`, whose wins are told to `to(node)`; deltas every 10 s. */
+/** Bids of one supplier at `nodes`, whose wins are notified to `to(node)`; deltas every 10 s. */
 function cluster(nodes: number, to: (node: number) => number) {
   const controls = Array.from({ length: nodes }, () => new SupplierStates())
   const random = source(4)
@@ -192,8 +192,8 @@ function cluster(nodes: number, to: (node: number) => number) {
     })
   }
   return controls.map((each, at) => {
-    const { judged } = each.of(1).saved()
-    return { multiple: judged.known.wins.mean, alarmed: alarmed.has(at) }
+    const { measured } = each.of(1).saved()
+    return { multiple: measured.known.wins.mean, alarmed: alarmed.has(at) }
   })
 }
 

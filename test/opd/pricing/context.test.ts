@@ -5,6 +5,7 @@ import t from 'tap'
 import { createContextCodec, Nonces } from '../../../opd/pricing/context.ts'
 import { writeRecord } from '../../../opd/pricing/record.ts'
 import { vias } from '../../../opd/shared/arms.ts'
+import { devices, formats } from '../../../opd/shared/facets.ts'
 import { LocalBidLog } from '../../../opd/state/bid-log.ts'
 import type { DecisionRecord } from '../../../opd/types.ts'
 import { decided } from '../../support/decision-record.ts'
@@ -34,6 +35,17 @@ const record = (over: Partial<DecisionRecord> = {}) =>
     ...over,
   })
 
+const facets = fc.record(
+  {
+    country: fc.constantFrom('', 'DEU', 'other'),
+    device: fc.constantFrom(...devices),
+    format: fc.constantFrom(...formats),
+    size: fc.constantFrom('', '300x250', '99999x99999'),
+    deal: fc.stringMatching(/^.{0,16}$/),
+  },
+  { noNullPrototype: true },
+)
+
 t.test('any record is decoded as it was encoded', async (t) => {
   fc.assert(
     fc.property(
@@ -51,15 +63,17 @@ t.test('any record is decoded as it was encoded', async (t) => {
         publisher: fc.stringMatching(/^.{0,16}$/),
         domain: fc.stringMatching(/^.{0,24}$/),
         seat: fc.option(fc.stringMatching(/^.{1,16}$/), { nil: undefined }),
+        facets: fc.option(facets, { nil: undefined }),
         trains: fc.boolean(),
         features: fc.uint8Array({ maxLength: 90 }),
       }),
       (over) => {
-        const { priceDsp, seat, ...others } = over
+        const { priceDsp, seat, facets: known, ...others } = over
         const before = record({
           ...others,
           ...(priceDsp === undefined ? {} : { priceDsp }),
           ...(seat === undefined ? {} : { seat }),
+          ...(known === undefined ? {} : { facets: known }),
         })
         const { text } = codec.encode(before)
         if (text.length > 512 || !/^[A-Za-z0-9_-]+$/.test(text)) throw new Error(text)
@@ -117,26 +131,33 @@ t.test('the longest of everything with a price_dsp leaves it within 512 characte
 })
 
 t.test(
-  'a context leaves out the explanation, then the seat, so that its features fit',
+  'a context leaves out the explanation, then the facets, then the seat, so that its features fit',
   async (t) => {
     const explained = { theta: 1.25, lambda: 0.5, floor: 0.25, guard: 'start' } as const
     const seat = 'seat'.repeat(16)
     const features = new Uint8Array(51).fill(7)
-    const names = { seat, publisher: 'p'.repeat(64), domain: 'd'.repeat(96) }
+    const facets = {
+      ...{ country: 'DEU', device: 'phone', format: 'banner', size: '300x250', deal: 'deal-7' },
+    }
+    const names = { seat, facets, publisher: 'p'.repeat(64), domain: 'd'.repeat(96) }
     const back = (supplier: string) => {
       const whole = record({ ...explained, ...names, features, supplier })
       const { text, withFeatures } = codec.encode(whole)
       t.ok(text.length <= 512 && withFeatures, supplier)
       return codec.decode(text, whole.bidId, at).record!
     }
-    t.match(back('s'.repeat(20)), { ...names, theta: 1.25, features })
-    const close = back('s'.repeat(30))
+    t.match(back('s'.repeat(2)), { ...names, theta: 1.25, features })
+    const close = back('s'.repeat(10))
     t.match(close, { ...names, features })
     t.notOk('theta' in close)
-    const { seat: _seat, ...others } = names
+    const { facets: _facets, ...withSeat } = names
+    const closer = back('s'.repeat(30))
+    t.match(closer, { ...withSeat, features })
+    t.notOk('facets' in closer)
+    const { seat: _seat, ...others } = withSeat
     const longest = back('s'.repeat(63))
     t.match(longest, { ...others, features })
-    t.notOk('seat' in longest)
+    t.notOk('seat' in longest || 'facets' in longest)
   },
 )
 
@@ -159,7 +180,7 @@ t.test('an id encodes one context, and only the id that was drawn last', async (
 
 t.test('the same decision under the same key has the same bytes', async (t) => {
   const made =
-    'AQEDAwMDAwMDAwMDAwmFSzGut9KEbAiHBajNPt83HNsh_SDEvRSyf8E-96k_1o6ZsR_RhIJN_yrmntPIHML8-0kXbjImr-KMEKr4qTI2GatwpgQ1XkjcC-mCE1OEBZ6mEJ9pf1vzJMjeWNrYUlnzJns'
+    'AQEDAwMDAwMDAwMDAwmFSzGut9KEbAiHBajNPt83HNsh_SDEvRSyf8E-96k_1o6ZsR_RhIJN_yrmntPIHML8-0kXbjImr-KMEKr4qTI2GatwpgQ1XkjcC-mCE1OEBJ2n6SBifQybNyjERq0y0J36JNkW'
   const fixed = createContextCodec(
     [{ id: 1, secret: Buffer.alloc(32, 7) }],
     hour,

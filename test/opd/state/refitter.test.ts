@@ -3,7 +3,7 @@ import t from 'tap'
 import { OnlineLearner } from '../../../opd/learner/learner.ts'
 import { ManagedLearner } from '../../../opd/state/managed-learner.ts'
 import { Refitter } from '../../../opd/state/refitter.ts'
-import { chances, taught } from '../../support/learners.ts'
+import { chances, trained } from '../../support/learners.ts'
 import { until } from '../../support/until.ts'
 
 const late = 2e12
@@ -16,7 +16,7 @@ const log = {
 
 /** A model that has a job, and the moment at which its refit is applied. */
 function model() {
-  const [inner] = taught(1, 2000, 100)
+  const [inner] = trained(1, 2000, 100)
   const learner = new ManagedLearner(inner!, 0)
   const applied = new Promise<void>((resolve) => {
     const apply = inner!.applyRefit.bind(inner!)

@@ -1,9 +1,10 @@
 /** Responses that arrive in one turn of the event loop are priced together: each caller gets its own, of any length. */
 import type { Socket } from 'node:net'
+import * as zlib from 'node:zlib'
 import t from 'tap'
 import { testEngine } from '../../support/engine.ts'
 import { integration } from '../../support/opd-doubles.ts'
-import { startProxy } from '../../support/proxy.ts'
+import { sample, startProxy } from '../../support/proxy.ts'
 import { post, raw } from '../../support/raw.ts'
 import { rawSupplier } from '../../support/supplier.ts'
 import { callTo } from '../../support/transport.ts'
@@ -69,4 +70,46 @@ t.test('a caller that has gone takes no response from the others', async (t) => 
   gone.destroy()
   const ids = await Promise.all(others.map(async (response) => bidOf((await response).body).id))
   t.strictSame(ids, ['bid-1', 'bid-2', 'bid-3'])
+})
+
+t.test('memory is given back when a response is priced at once', async (t) => {
+  const macros = macro.replace('svc_opd=', '')
+  const cases = {
+    'a long request': {
+      request: JSON.stringify({ id: 'auction-0', imp: [{ id: '1' }], pad: 'x'.repeat(70_000) }),
+      body: Buffer.from(JSON.stringify({ seatbid: [{ bid: [bid(0)] }] })),
+      coding: '',
+    },
+    'a gzip response that grows beyond 64 KiB': {
+      request: auction(0),
+      body: zlib.gzipSync(
+        JSON.stringify({
+          seatbid: [{ bid: [{ ...bid(0), adm: macro + macros.repeat(100), crid: padding(4) }] }],
+        }),
+      ),
+      coding: 'Content-Encoding: gzip\r\n',
+    },
+  }
+  for (const [name, { request, body, coding }] of Object.entries(cases)) {
+    const supplier = await rawSupplier((socket) => {
+      const head = `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n${coding}`
+      socket.write(`${head}Content-Length: ${body.length}\r\n\r\n`)
+      socket.write(body)
+    })
+    const { engine } = testEngine({ integrations: [integration('acme')] })
+    const proxy = await startProxy(
+      { acme: { endpoints: [supplier.url], timeout: '20s' } },
+      { engine },
+    )
+    t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+    const held = () => sample(proxy.registry, 'bidweir_held_bytes')
+    for (let at = 0; at < 3; at++) {
+      const answer = await raw(proxy.port, post('/bid/acme', request))
+      t.notSame(Buffer.from(answer.body, 'latin1'), body, `${name}: priced`)
+      await until(
+        async () => (await sample(proxy.registry, 'bidweir_requests_in_flight{ssp="acme"}')) === 0,
+      )
+    }
+    t.equal(await held(), 0, name)
+  }
 })

@@ -22,13 +22,46 @@ const dimensions = {
   publisher: 'Publisher',
   domain: 'Domain',
   via: 'Source',
+  country: 'Country',
+  device: 'Device',
+  format: 'Format',
+  size: 'Size',
+  deal: 'Deal',
   hour: 'Hour',
   day: 'Day',
 }
 const isTime = (/** @type {string} */ by) => by === 'hour' || by === 'day'
-/** Those that a report can be limited to. */
-const filters = ['ssp', 'publisher', 'domain', 'seat', 'via']
-const filterOf = (/** @type {string} */ by) => (by === 'supplier' ? 'ssp' : by)
+/** The parameter that limits a report to a name. @type {Readonly<Record<string, string>>} */
+const filters = {
+  ...{ supplier: 'ssp', publisher: 'publisher', domain: 'domain', seat: 'seat', via: 'via' },
+  ...{ country: 'country', device: 'device', format: 'ad_format', size: 'size', deal: 'deal' },
+}
+const facets = ['country', 'device', 'format', 'size', 'deal']
+const alone = [...facets, 'seat', 'publisher', 'domain']
+/** Of the facets a report has one, without seat, publisher and domain. @param {string} one @param {string} other */
+const excludes = (one, other) =>
+  one !== other &&
+  [one, other].every((name) => alone.includes(name)) &&
+  [one, other].some((name) => facets.includes(name))
+
+/** The parameters that a dimension excludes, emptied. @param {string} by */
+const without = (by) =>
+  Object.fromEntries(
+    Object.entries(filters).flatMap(([name, filter]) => (excludes(by, name) ? [[filter, '']] : [])),
+  )
+
+/** @type {Readonly<Record<string, string>>} */
+const devices = {
+  ...{ mobile: 'mobile device', pc: 'personal computer', tv: 'connected TV', ooh: 'out of home' },
+  ...{ connected: 'connected device', set_top_box: 'set-top box' },
+}
+
+/** A name as it is shown. @param {string} by @param {string} key */
+function shown(by, key) {
+  if (key === '') return by === 'deal' ? 'no deal' : 'not known'
+  if (by === 'supplier') return integration(key)?.name ?? key
+  return by === 'device' ? (devices[key] ?? key) : key
+}
 
 /** Rows that are shown; the file has all. */
 const most = 500
@@ -48,10 +81,9 @@ const estimate = (at, low, high) =>
 /** A name that limits the report to itself. @param {string} by @param {string} key */
 function nameCell(by, key) {
   if (isTime(by)) return by === 'day' ? dateOf(Date.parse(key)) : time(key)
-  if (key === '') return 'not known'
-  const filter = filterOf(by)
-  const name = by === 'supplier' ? (integration(key)?.name ?? key) : key
-  if (!filters.includes(filter)) return html`<${Name} name=${name} />`
+  const name = shown(by, key)
+  const filter = filters[by]
+  if (key === '' || filter === undefined) return name
   return html`<button type="button" class="link" onClick=${() => setQuery({ [filter]: key })}><${Name} name=${name} /></button>`
 }
 
@@ -119,21 +151,35 @@ function sorted(rows, columns) {
   })
 }
 
-/** Fields that limit the report. @param {{ names: Record<string, string> }} props */
-function Filters({ names }) {
+/** What has a field, and what a click on its name in a report chooses. */
+const typed = ['publisher', 'domain', 'seat']
+const clicked = ['via', ...facets]
+
+/** Fields that limit the report. @param {{ names: Record<string, string>, one: string | undefined }} props */
+function Filters({ names, one }) {
   const submit = withFields((field) =>
-    setQuery(
-      Object.fromEntries(['publisher', 'domain', 'seat'].map((name) => [name, field(name).trim()])),
-    ),
+    setQuery(Object.fromEntries(typed.map((name) => [name, field(name).trim()]))),
   )
+  const limits = clicked.flatMap((name) => {
+    const [filter = name] = [filters[name]]
+    const value = names[filter]
+    return value === undefined ? [] : [{ name, filter, value: shown(name, value) }]
+  })
   return html`<form class="row" onSubmit=${submit} key=${JSON.stringify(names)}>
     <${Pick} label="supplier" value=${names['ssp'] ?? ''} options=${[['', 'all'], ...supplierOptions()]}
       pick=${(/** @type {string} */ ssp) => setQuery({ ssp })} />
-    ${['publisher', 'domain', 'seat'].map(
-      (name) =>
-        html`<label class="pick" key=${name}>${name} <input name=${name} class="short" defaultValue=${names[name] ?? ''} placeholder="any" /></label>`,
-    )}
-    <button type="submit">Show</button></form>`
+    ${
+      one === undefined
+        ? html`${typed.map(
+            (name) =>
+              html`<label class="pick" key=${name}>${name} <input name=${name} class="short" defaultValue=${names[name] ?? ''} placeholder="any" /></label>`,
+          )}<button type="submit">Show</button>`
+        : html`<span class="soft">${dimensions[one]} has sums by supplier, source, hour and day.</span>`
+    }
+    ${limits.map(
+      ({ name, filter, value }) =>
+        html`<button type="button" key=${name} aria-label=${`All of ${name}`} onClick=${() => setQuery({ [filter]: '' })}>${name}: <bdi>${value}</bdi> ✕</button>`,
+    )}</form>`
 }
 
 /** @param {{ rows: ReportRow[], by: string, then: string, range: import('./report-common.js').Range }} props */
@@ -181,7 +227,12 @@ export function Reports() {
   const by = query.get('by') ?? 'supplier'
   const then = query.get('and') ?? ''
   /** @type {Record<string, string>} */
-  const names = Object.fromEntries([...query].filter(([name]) => filters.includes(name)))
+  const names = Object.fromEntries(
+    [...query].filter(([name]) => Object.values(filters).includes(name)),
+  )
+  const one = facets.find(
+    (name) => [by, then].includes(name) || names[filters[name] ?? ''] !== undefined,
+  )
   const more = { by: then === '' ? by : `${by},${then}`, ...names }
   const path = reportPath('summary', range, {
     ...more,
@@ -197,12 +248,17 @@ export function Reports() {
     <section class="sheet" aria-label="What is reported">
       <div class="row"><${RangePick} range=${range} />
         <${Pick} label="by" value=${by} options=${options}
-          pick=${(/** @type {string} */ chosen) => setQuery({ by: chosen, ...(chosen === then ? { and: '' } : {}) })} />
-        <${Pick} label="and" value=${then} options=${[['', 'nothing else'], ...options.filter(([name]) => name !== by)]}
-          pick=${(/** @type {string} */ chosen) => setQuery({ and: chosen })} />
+          pick=${(/** @type {string} */ chosen) =>
+            setQuery({
+              by: chosen,
+              ...without(chosen),
+              ...(chosen === then || excludes(chosen, then) ? { and: '' } : {}),
+            })} />
+        <${Pick} label="and" value=${then} options=${[['', 'nothing else'], ...options.filter(([name]) => name !== by && !excludes(name, by))]}
+          pick=${(/** @type {string} */ chosen) => setQuery({ and: chosen, ...without(chosen) })} />
         <${Csv} report="summary" range=${range} more=${more} />
         <span class="soft">days of ${zone}; the address keeps this report</span></div>
-      <${Filters} names=${names} />
+      <${Filters} names=${names} one=${one} />
     </section>
     ${loaded(
       rows,

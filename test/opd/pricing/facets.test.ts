@@ -1,0 +1,60 @@
+/** The values by which reports group bids: their spelling, and how many a supplier can make. */
+import t from 'tap'
+import { FacetTable, maxCountries, maxDeals, maxSizes } from '../../../opd/pricing/facets.ts'
+import type { BidFeatures } from '../../../opd/shared/reasons.ts'
+
+const hour = 3_600_000
+const at = 500_000 * hour
+
+t.test('values as they are sent, as they are reported', async (t) => {
+  const table = new FacetTable()
+  const nothing = { country: '', device: '', format: '', size: '', deal: '' }
+  const long = 'd'.repeat(80)
+  const rows: [BidFeatures, Partial<typeof nothing>][] = [
+    [{ country: 'deu' }, { country: 'DEU' }],
+    [{ country: 'DE' }, { country: 'DE' }],
+    [{ country: 'Deutschland' }, { country: 'other' }],
+    [{ country: '<b>' }, { country: 'other' }],
+    [{ device: '4' }, { device: 'phone' }],
+    [{ device: '8' }, { device: 'ooh' }],
+    [{ device: '9' }, { device: 'other' }],
+    [{ device: '-1.5' }, { device: 'other' }],
+    [{ format: 'native' }, { format: 'native' }],
+    [{ size: '300x250' }, { size: '300x250' }],
+    [{ size: '0x250' }, { size: 'other' }],
+    [{ size: '1.5x250' }, { size: 'other' }],
+    [{ size: '123456x250' }, { size: 'other' }],
+    [{ deal: 'deal-7' }, { deal: 'deal-7' }],
+    [{ deal: long }, { deal: table.of({ deal: long }, at)!.deal }],
+  ]
+  for (const [features, wanted] of rows)
+    t.strictSame(table.of(features, at), { ...nothing, ...wanted }, JSON.stringify(features))
+  t.equal(table.of({ deal: long }, at)!.deal.length, 64)
+  t.equal(table.of({ publisher: 'p' }, at), undefined, 'nothing is known')
+})
+
+t.test('bids with the same values share one object', async (t) => {
+  const table = new FacetTable()
+  const one = table.of({ country: 'DEU', size: '300x250', publisher: 'a' }, at)
+  t.equal(table.of({ country: 'DEU', size: '300x250', publisher: 'b' }, at), one)
+  t.not(table.of({ country: 'DEU', size: '300x600' }, at), one)
+})
+
+t.test('values beyond the limits are one, until the next hour', async (t) => {
+  const letters = 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'
+  const country = (n: number) =>
+    letters[Math.floor(n / 676)]! + letters[Math.floor(n / 26) % 26]! + letters[n % 26]!
+  for (const [name, limit, value] of [
+    ['country', maxCountries, country],
+    ['size', maxSizes, (n: number) => `${n + 1}x50`],
+    ['deal', maxDeals, (n: number) => `deal-${n}`],
+  ] as const) {
+    const table = new FacetTable()
+    const seen = (time: number, count: number) =>
+      new Set(Array.from({ length: count }, (_, n) => table.of({ [name]: value(n) }, time)![name]))
+    const values = seen(at, 10_000)
+    t.equal(values.size, limit + 1, name)
+    t.ok(values.has('other'))
+    t.notOk(seen(at + hour, limit).has('other'), 'they are counted anew')
+  }
+})
