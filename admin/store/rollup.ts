@@ -32,7 +32,7 @@ interface BufferedCountsOptions<Row> {
   sliceRows: number
   log: Log
   keyOf(row: Row): string
-  /** Called before each round: adds the rows that the caller still holds, some of them at each step. */
+  /** Called before each round: takes the rows that the caller still holds, and adds some of them at each step. */
   drain?(): Generator<undefined, void>
   /** Called before the rows are written: writes those of which these are a part. */
   before?(): Promise<void>
@@ -46,6 +46,8 @@ interface BufferedCounts<Row> {
   /** Takes ownership of the row. */
   addRow(row: Row): void
   flush(): Promise<void>
+  /** Writes what was added, without a drain. */
+  write(): Promise<void>
   close(): Promise<void>
 }
 
@@ -117,6 +119,10 @@ function createBufferedCounts<Row extends { supplier: string }>(
   async function round(): Promise<void> {
     if (options.drain !== undefined) await inSlices(options.drain())
     await options.before?.()
+    await writeAdded()
+  }
+
+  async function writeAdded(): Promise<void> {
     for (let left = count; left > 0; ) {
       const slice = take(Math.min(left, sliceRows))
       const done = await writeRows(slice)
@@ -132,11 +138,17 @@ function createBufferedCounts<Row extends { supplier: string }>(
   return {
     addRow,
     flush,
+    write: oneAtATime(writeAdded),
     async close() {
       clearInterval(timer)
       await flush()
     },
   }
+}
+
+function* both(one: Generator<undefined, void>, other: Generator<undefined, void>) {
+  yield* one
+  yield* other
 }
 
 /** Without publisher, domain and seat. */
@@ -179,7 +191,7 @@ const decidedSums = ['bids', 'in_sum', 'out_sum'] as const
 /** The sums of decided bids by hour, written every 5 s, and by facet, every minute. */
 export function createRollup(store: Store, log: Log): Rollup {
   const decidedRows = createDecidedRows((row) => addRow(row))
-  const { addRow, flush, close } = createBufferedCounts<SeatRow>({
+  const { addRow, flush, write, close } = createBufferedCounts<SeatRow>({
     drain: decidedRows.drain,
     what: 'decided bids',
     maxRows: 20_000,
@@ -200,8 +212,9 @@ export function createRollup(store: Store, log: Log): Rollup {
   const decidedFacets = createDecidedFacets((row) => addFacets(row))
   const facets = createBufferedCounts<OfFacet<DecidedRow>>({
     every: facetsEvery,
-    drain: decidedFacets.drain,
-    before: flush,
+    // Both at the same moment, so that a report has each bid in both.
+    drain: () => both(decidedRows.drain(), decidedFacets.drain()),
+    before: write,
     what: 'decided bids by country, device, format, size and deal',
     maxRows: 100_000,
     sliceRows: 125,
