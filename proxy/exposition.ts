@@ -14,8 +14,8 @@ import {
   type Sample,
 } from '../opd/base/metrics.ts'
 import {
-  bounds,
   type DurationHistogram,
+  durationBuckets,
   mirrorOutcomes,
   mirrorResults,
   mirrorSides,
@@ -101,7 +101,7 @@ class ProxyRows {
   private scraped: Scraped[] = []
   private readonly canarySeries = new HistogramSeries(
     'bidweir_canary_upstream_duration_seconds',
-    bounds,
+    durationBuckets,
   )
 
   constructor(state: ProxyState) {
@@ -491,7 +491,7 @@ class ProxyRows {
     help: string,
     of: (metrics: SupplierMetrics) => DurationHistogram,
   ): MetricRow {
-    const series = new HistogramSeries(name, bounds)
+    const series = new HistogramSeries(name, durationBuckets)
     const { suppliers } = this.state
     function* histograms(): Generator<[{ ssp: string }, DurationHistogram]> {
       for (const { id, metrics } of suppliers.values()) yield [{ ssp: id }, of(metrics)]
@@ -509,7 +509,7 @@ export class LargestLag {
   }
 
   /** Seconds, the largest since the last call. */
-  take(): number {
+  takeLargest(): number {
     const { seconds } = this
     this.seconds = 0
     return seconds
@@ -520,6 +520,6 @@ export class LargestLag {
 export function bindMetrics(registry: Registry, state: ProxyState): void {
   registerRows(
     registry,
-    new ProxyRows(state).rows(() => state.largestLag.take()),
+    new ProxyRows(state).rows(() => state.largestLag.takeLargest()),
   )
 }

@@ -2,6 +2,7 @@
  * Counters of bid requests. A request updates typed arrays only, and `exposition.ts` reads them at a scrape: an observe of
  * prom-client takes 0.25 us, an addition to a Float64Array almost nothing.
  */
+import { DurationBuckets } from '../opd/base/buckets.ts'
 
 export const outcomes = [
   'answer',
@@ -39,15 +40,20 @@ export const bounds = [
   0.15, 0.175, 0.2, 0.225, 0.25, 0.5, 1, 2.5,
 ]
 
+export const durationBuckets = new DurationBuckets(bounds)
+
 export class DurationHistogram {
-  readonly counts = new Float64Array(bounds.length + 1)
+  readonly counts = new Float64Array(durationBuckets.cells)
   sum = 0
 
   observe(seconds: number): void {
-    let at = 0
-    while (at < bounds.length && seconds > bounds[at]!) at++
-    this.counts[at]!++
+    this.counts[durationBuckets.cellOf(seconds)]!++
     this.sum += seconds
+  }
+
+  /** One count for each of `bounds`, and one for longer times. */
+  get classic(): Float64Array {
+    return durationBuckets.classic(this.counts)
   }
 }
 

@@ -5,7 +5,7 @@ import type { Log } from '../opd/base/log.ts'
 import type { SharedTokens } from '../opd/ports.ts'
 import type { Engine } from '../opd/types.ts'
 import { AccessLog } from './access-log.ts'
-import { leaseTokens } from './admission/allotment.ts'
+import { TokenLeases } from './admission/allotment.ts'
 import { addressCheck } from './admission/callers.ts'
 import { type Budget, LoopLag } from './admission/overload.ts'
 import type { ProxyConfig, Route } from './config.ts'
@@ -193,7 +193,7 @@ export function createProxy(
   const leases =
     sharedTokens === null
       ? null
-      : leaseTokens(
+      : new TokenLeases(
           sharedTokens,
           () => suppliers.leasedBuckets(),
           () => suppliers.share,

@@ -110,7 +110,7 @@ export interface ResponseSink {
   /** `now`: `performance.now()`. */
   end(now: number): void
   /** In place of `data` and `end`: the whole body, whose bytes are valid only during the call. */
-  whole?(body: Buffer, now: number): void
+  takeBody?(body: Buffer, now: number): void
   fail(failure: SendFailure): void
 }
 

@@ -73,7 +73,7 @@ export class MinuteFigures {
       for (const count of metrics.requests) add('requests', count)
       for (const name of counted)
         for (const place of placesOf[name]) add(name, metrics.requests[place]!)
-      for (const [bucket, count] of metrics.upstream.counts.entries())
+      for (const [bucket, count] of metrics.upstream.classic.entries())
         totals[tookAt[bucket]!]! += count
     }
     const own = stats.suppliers.get(id)

@@ -150,7 +150,7 @@ function leftOf(stats: SupplierStats): Counts {
 
 const variantOf = ({ requests, upstream, bids, prices }: VariantMetrics): VariantFigures => ({
   requests: named(outcomes, requests),
-  durations: named(durationNames, upstream.counts),
+  durations: named(durationNames, upstream.classic),
   ...{ bids, prices },
 })
 
@@ -276,7 +276,7 @@ export class NodeFiguresReader {
     const metrics = this.deps.proxy.suppliers.get(id)?.metrics
     if (metrics !== undefined) {
       totals.set(metrics.requests)
-      totals.set(metrics.upstream.counts, durationsAt)
+      totals.set(metrics.upstream.classic, durationsAt)
     }
     const reported = notices.get(id) ?? {}
     totals.set(

@@ -116,7 +116,7 @@ export class DiscoveredKeys implements IssuerKeys {
     clearTimeout(this.timer)
   }
 
-  private async load(): Promise<void> {
+  private async loadIssuer(): Promise<void> {
     const { issuer } = this
     const found = await getJson(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`)
     // OpenID Connect Discovery 4.3
@@ -130,7 +130,7 @@ export class DiscoveredKeys implements IssuerKeys {
 
   private refresh(): Promise<void> {
     this.fetchedAt = this.now()
-    this.fetching ??= this.load()
+    this.fetching ??= this.loadIssuer()
       .then(
         () => this.schedule(fetchInterval),
         (error: Error) => this.failed(error),

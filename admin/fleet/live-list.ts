@@ -21,20 +21,36 @@ import {
 /** Milliseconds for which rows are used again. */
 const lasts = 2000
 
-/** The same result for calls within so many milliseconds. */
-export function reused<T>(read: () => Promise<T>, ms: number): () => Promise<T> {
-  let last: Promise<T> | null = null
-  let at = 0
-  return () => {
-    if (last !== null && performance.now() - at < ms) return last
-    at = performance.now()
-    const next = read()
+/** A result that is used again for so many milliseconds. */
+class ReusedResult<T> {
+  private readonly produce: () => Promise<T>
+  private readonly ms: number
+  private last: Promise<T> | null = null
+  private readAt = 0
+
+  constructor(produce: () => Promise<T>, ms: number) {
+    this.produce = produce
+    this.ms = ms
+  }
+
+  /** A failure is not used again. */
+  read(): Promise<T> {
+    const now = performance.now()
+    if (this.last !== null && now - this.readAt < this.ms) return this.last
+    this.readAt = now
+    const next = this.produce()
     next.catch(() => {
-      last = null
+      this.last = null
     })
-    last = next
+    this.last = next
     return next
   }
+}
+
+/** The same result for calls within so many milliseconds. */
+export function reused<T>(read: () => Promise<T>, ms: number): () => Promise<T> {
+  const result = new ReusedResult(read, ms)
+  return () => result.read()
 }
 
 interface ListRow {

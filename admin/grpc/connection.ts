@@ -337,7 +337,7 @@ export class Http2Connection {
     const isEnd = reader.has(flags.endStream)
     if (stream.isAnswered) return isEnd ? this.complete(stream) : undefined
     const isTooLarge = stream.received + end - start > this.limits.maxBody
-    if (isTooLarge || !stream.add(bytes, start, end)) {
+    if (isTooLarge || !stream.addBytes(bytes, start, end)) {
       stream.isComplete = isEnd
       stream.dropBody()
       return this.handler.onTooLarge(stream)

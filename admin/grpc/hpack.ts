@@ -91,7 +91,7 @@ export class HeaderDecoder {
     const name = index === 0 ? this.text() : this.nameAt(index)
     const value = this.text()
     const size = sizeOf(name, value)
-    if (isAdded) this.add(name, value, size)
+    if (isAdded) this.addEntry(name, value, size)
     onField(name, value, size)
   }
 
@@ -112,7 +112,7 @@ export class HeaderDecoder {
     return position
   }
 
-  private add(name: string, value: string, size: number): void {
+  private addEntry(name: string, value: string, size: number): void {
     this.evict(this.maxSize - size)
     if (size > this.maxSize) return
     this.names.push(name)

@@ -11,7 +11,7 @@ export class BodyMemory {
   }
 
   /** False: there is no room for so many bytes. */
-  take(bytes: number): boolean {
+  takeBytes(bytes: number): boolean {
     if (this.held + bytes > this.most) return false
     this.held += bytes
     return true
@@ -82,13 +82,13 @@ export class Http2Stream {
   }
 
   /** Adds bytes, which may be overwritten afterwards. False: there is no memory for them. */
-  add(bytes: Buffer, start: number, end: number): boolean {
+  addBytes(bytes: Buffer, start: number, end: number): boolean {
     if (start === end) return true
     const length = this.length + end - start
     const capacity = this.body?.length ?? 0
     if (length > capacity) {
       const grown = Math.max(smallestBody, length, 2 * capacity)
-      if (!this.memory.take(grown - capacity)) return false
+      if (!this.memory.takeBytes(grown - capacity)) return false
       const body = Buffer.allocUnsafe(grown)
       this.body?.copy(body, 0, 0, this.length)
       this.body = body
@@ -111,7 +111,7 @@ export class Http2Stream {
 
   /** Takes memory for so many bytes of the response. False: there is none. */
   holdResponse(bytes: number): boolean {
-    if (!this.memory.take(bytes)) return false
+    if (!this.memory.takeBytes(bytes)) return false
     this.heldResponse += bytes
     return true
   }

@@ -1,77 +1,84 @@
 /**
- * The text of `/metrics`, rendered in slices. prom-client renders a metric at once, and the publishers of a hundred
+ * What `/metrics` returns, rendered in slices. prom-client renders a metric at once, and the publishers of a hundred
  * suppliers, 20,000 series, block the event loop for 30 ms. Here a scrape yields every millisecond.
  */
 import { Registry } from 'prom-client'
-import type { Labels, RegisteredMetric, Sample } from '../../opd/base/metrics.ts'
+import type { RegisteredMetric } from '../../opd/base/metrics.ts'
 import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
 import { createSlices, type Slices } from '../../opd/base/slices.ts'
-
-export const contentType = Registry.PROMETHEUS_CONTENT_TYPE
+import { protobufType, ScrapeProtobuf } from './exposition-protobuf.ts'
+import { ScrapeText, type ScrapeWriter } from './exposition-text.ts'
 
 /** Samples between two checks of the clock. */
 const samplesPerCheck = 64
-const chunkLength = 64 * 1024
 
-const escapes: Readonly<Record<string, string>> = { '\\': '\\\\', '\n': '\\n', '"': '\\"' }
-const escaped = (text: string) => text.replace(/[\\\n"]/g, (found) => escapes[found]!)
-const helpText = (text: string) => text.replace(/[\\\n]/g, (found) => escapes[found]!)
+const formats = {
+  text: { type: Registry.PROMETHEUS_CONTENT_TYPE, writer: () => new ScrapeText() },
+  protobuf: { type: protobufType, writer: () => new ScrapeProtobuf() },
+} as const satisfies Record<string, { type: string; writer: () => ScrapeWriter }>
+export type ScrapeFormat = keyof typeof formats
 
-const valueText = (value: number) =>
-  Number.isFinite(value) ? String(value) : Number.isNaN(value) ? 'NaN' : value > 0 ? '+Inf' : '-Inf'
+/** The content type of a format. */
+export const contentTypeOf = (format: ScrapeFormat): string => formats[format].type
 
-function line(name: string, sample: Sample & { sharedLabels?: Labels }): string {
-  const { labels, sharedLabels, value, metricName = name } = sample
-  let inside = ''
-  for (const each of [labels, sharedLabels])
-    for (const key in each)
-      inside += `${inside === '' ? '' : ','}${key}="${escaped(String(each[key]))}"`
-  return `${metricName}${inside === '' ? '' : `{${inside}}`} ${valueText(value)}\n`
+const textRange = /^(text\/plain|text\/\*|\*\/\*)$/
+
+/** The format that an Accept header prefers, by the weights of its ranges (RFC 9110 12.5.1); text if it wants neither. */
+export function preferredFormat(accept = ''): ScrapeFormat {
+  const weights = { text: 0, protobuf: 0 }
+  for (const range of accept.toLowerCase().split(',')) {
+    const [type = '', ...parameters] = range.split(';').map((part) => part.trim())
+    const of = new Map(parameters.map((part) => part.split('=', 2) as [string, string]))
+    const weight = Number(of.get('q') ?? 1)
+    const isOurs =
+      type === 'application/vnd.google.protobuf' &&
+      of.get('proto') === 'io.prometheus.client.metricfamily' &&
+      of.get('encoding') === 'delimited'
+    if (isOurs) weights.protobuf = Math.max(weights.protobuf, weight)
+    else if (textRange.test(type)) weights.text = Math.max(weights.text, weight)
+  }
+  return weights.protobuf > weights.text ? 'protobuf' : 'text'
 }
 
-/** Collects text as byte chunks. */
-class Pages {
-  private readonly chunks: Buffer[] = []
-  private text = ''
-
-  addText(text: string): void {
-    this.text += text
-    if (this.text.length < chunkLength) return
-    this.chunks.push(Buffer.from(this.text))
-    this.text = ''
-  }
-
-  wholeText(): Buffer {
-    return Buffer.concat([...this.chunks, Buffer.from(this.text)])
-  }
-}
-
-async function render(metrics: readonly RegisteredMetric[], slices: Slices): Promise<Buffer> {
-  const pages = new Pages()
+async function render(
+  metrics: readonly RegisteredMetric[],
+  writers: readonly ScrapeWriter[],
+  slices: Slices,
+): Promise<void> {
   for (const metric of metrics) {
-    const { name, help, type } = metric
     await slices.next()
     const samples = metric.samples?.() ?? (await metric.get()).values ?? []
-    pages.addText(`# HELP ${name} ${helpText(help)}\n# TYPE ${name} ${type}\n`)
+    for (const writer of writers) writer.startFamily(metric)
     let until = samplesPerCheck
     for (const sample of samples) {
-      if (sample !== null) pages.addText(line(name, sample))
+      if (sample !== null) for (const writer of writers) writer.addSample(sample)
       if (--until > 0) continue
       until = samplesPerCheck
       await slices.next()
     }
-    pages.addText('\n')
+    for (const writer of writers) writer.endFamily()
   }
-  return pages.wholeText()
 }
 
-/** One scrape at a time. Requests that arrive meanwhile share the next one. `prepare` is called before each. */
-export const exposition = (
+/**
+ * One scrape at a time. Requests that arrive meanwhile share the next one, which has the formats of all of them. `prepare` is
+ * called before each.
+ */
+export function exposition(
   metrics: () => readonly RegisteredMetric[],
   prepare?: () => Promise<void>,
   slicesOf = createSlices,
-): (() => Promise<Buffer>) =>
-  oneAtATime(async () => {
+): (format?: ScrapeFormat) => Promise<Buffer> {
+  let wanted = new Set<ScrapeFormat>()
+  const run = oneAtATime(async () => {
+    const writers = new Map([...wanted].map((format) => [format, formats[format].writer()]))
+    wanted = new Set()
     await prepare?.()
-    return render(metrics(), slicesOf())
+    await render(metrics(), [...writers.values()], slicesOf())
+    return new Map([...writers].map(([format, writer]) => [format, writer.wholeScrape()]))
   })
+  return async (format = 'text') => {
+    wanted.add(format)
+    return (await run()).get(format)!
+  }
+}

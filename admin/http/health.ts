@@ -5,7 +5,7 @@ import type { FastifyPluginAsync } from 'fastify'
 import * as z from 'zod'
 import type { RegisteredMetric } from '../../opd/base/metrics.ts'
 import { addRoute, jsonAnswer, type Route } from './call.ts'
-import { contentType, exposition } from './exposition.ts'
+import { contentTypeOf, exposition, preferredFormat } from './exposition.ts'
 import { Problem } from './problem.ts'
 
 interface HealthDeps {
@@ -88,13 +88,15 @@ export function health({ missing, lost, metrics, prepare }: HealthDeps): Fastify
       summary: 'Metrics for Prometheus',
       answers: {
         200: {
-          description: 'The text exposition format',
+          description:
+            'The text exposition format; in Protocol Buffers, with native histograms, for a scraper whose Accept header prefers it',
           content: { schema: z.string(), type: 'text/plain' },
         },
       },
       async handler({ headers }, reply) {
-        const text = await scrape()
-        reply.type(contentType).header('vary', 'accept-encoding')
+        const format = preferredFormat(headers.accept)
+        const text = await scrape(format)
+        reply.type(contentTypeOf(format)).header('vary', 'accept, accept-encoding')
         if (!acceptsGzip(headers['accept-encoding'])) return reply.send(text)
         return reply.header('content-encoding', 'gzip').send(await gzipped(text))
       },

@@ -2,8 +2,10 @@
  * `/api/openapi.json`: the API document, made from the calls of the registered routes, and `/api/docs`, a page that
  * shows it.
  */
+
 import type { FastifyInstance } from 'fastify'
 import * as z from 'zod'
+import { Lazy } from '../../opd/base/lazy.ts'
 import { type Answer, addRoute, type Call, type Content, jsonAnswer, type Route } from './call.ts'
 import {
   type Contents,
@@ -202,13 +204,9 @@ export function serveDocument(app: FastifyInstance): void {
   app.addHook('onRoute', ({ config }) => {
     if (config?.call !== undefined) calls.add(config.call)
   })
-  let made: ShownDocument | null = null
-  let html: string | null = null
   /** Built at the first request, when all routes are registered. */
-  const document = () => {
-    made ??= documentOf(calls, programVersion())
-    return made
-  }
+  const document = new Lazy(() => documentOf(calls, programVersion()))
+  const page = new Lazy(() => documentPage(document.value))
   const documentRoute: Route = {
     method: 'GET',
     path: '/api/openapi.json',
@@ -223,7 +221,7 @@ export function serveDocument(app: FastifyInstance): void {
       reply
         .headers({ 'cache-control': 'no-cache', 'access-control-allow-origin': '*' })
         .type('application/json')
-        .send(Buffer.from(JSON.stringify(document()))),
+        .send(Buffer.from(JSON.stringify(document.value))),
   }
   const pageRoute: Route = {
     method: 'GET',
@@ -236,7 +234,6 @@ export function serveDocument(app: FastifyInstance): void {
       200: { description: 'The page', content: { schema: z.string(), type: 'text/html' } },
     },
     async handler(_request, reply) {
-      html ??= documentPage(document())
       return reply
         .headers({
           'cache-control': 'no-cache',
@@ -245,7 +242,7 @@ export function serveDocument(app: FastifyInstance): void {
           'x-content-type-options': 'nosniff',
         })
         .type('text/html; charset=utf-8')
-        .send(html)
+        .send(page.value)
     },
   }
   void app.register(async (inner) => {

@@ -155,7 +155,7 @@ export function modelRoutes(access: ModelAccess): Route[] {
       handler: ofAllAccounts(async (request) => {
         const { id } = bodyOf(rollbackSchema, request, '{}')
         try {
-          const loaded = await snapshots.load(id)
+          const loaded = await snapshots.loadSnapshots(id)
           await rollBack(store, now(), loaded, changeOf(request, everyone, 'rollback'))
         } catch (error) {
           if (!(error instanceof SnapshotCatalogError)) throw error

@@ -252,30 +252,30 @@ export class SupplierBlockCalls {
     const list = listOf(await longListOf(request, maxSuppliers))
     await listFaults(this.deps, list)
     const wanted = request.headers['if-match']
+    /** The last one counts: a transaction may be repeated. */
+    const plans: Awaited<ReturnType<typeof planList>>[] = []
     const plan = async (current: ReadonlyMap<string, StoredBlock>) => {
       if (wanted !== undefined && !matches(wanted, listTag(current.values())))
         throw new Problem('outdated', { title: 'A supplier has changed since they were read' })
-      return planList(this.deps, list, current)
+      const planned = await planList(this.deps, list, current)
+      plans.push(planned)
+      return planned
     }
     const dryRun = isDryRun(request)
-    let planned: Awaited<ReturnType<typeof planList>> | null = null
     if (dryRun) {
       const rows = await readBlocks(this.deps.store.db)
-      planned = await plan(new Map(rows.map((row) => [row.id, row])))
+      await plan(new Map(rows.map((row) => [row.id, row])))
     } else {
       const written = await changeBlocks(
         this.deps.store,
         this.deps.now(),
         authorOf(request),
         null,
-        async (current) => {
-          planned = await plan(current)
-          return planned.changes
-        },
+        async (current) => (await plan(current)).changes,
       )
       if (written.length > 0) await this.deps.applied()
     }
-    const { changes: _changes, ...result } = planned!
+    const { changes: _changes, ...result } = plans.at(-1)!
     return reply.send({ dryRun, ...result })
   }
 

@@ -1,5 +1,6 @@
 /** Metrics of the pricing engine, and the comparison with the holdout. */
 
+import { classicBuckets } from '../../opd/base/buckets.ts'
 import { type Histogram, HistogramSeries } from '../../opd/base/histogram-series.ts'
 import {
   busiest,
@@ -55,7 +56,10 @@ function* answerSamples(stats: EngineStats): Generator<Sample | null> {
 
 /** Factors of the integrations with the most bids, by mode; the others share one series for each mode. */
 function factorSamples(name: string, stats: EngineStats): () => Generator<Sample | null> {
-  const series = modes.map((mode) => ({ mode, of: new HistogramSeries(name, factorBounds) }))
+  const series = modes.map((mode) => ({
+    mode,
+    of: new HistogramSeries(name, classicBuckets(factorBounds)),
+  }))
   function* histograms(mode: Mode): Generator<[Labels, Histogram]> {
     for (const [ssp, { modes }] of stats.suppliers) yield [{ ssp, mode }, modes[mode].factors]
   }

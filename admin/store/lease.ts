@@ -7,7 +7,7 @@ const leaseLife = 300_000
 
 interface Lease {
   /** False if another node has it. */
-  take(): Promise<boolean>
+  takeLease(): Promise<boolean>
   /** Called before each step: extends the lease when a third of it has passed. False if another node has it. */
   keep(): Promise<boolean>
   release(): Promise<void>
@@ -32,7 +32,7 @@ export function createLease(db: Kysely<Tables>, postgres: boolean, now: () => nu
   }
 
   return {
-    take: () => set(sql`lease <= ${clock()}`),
+    takeLease: () => set(sql`lease <= ${clock()}`),
     async keep() {
       return now() - setAt < leaseLife / 3 || set(sql`lease = ${until}`)
     },

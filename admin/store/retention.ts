@@ -74,7 +74,7 @@ export class Retention {
 
   /** Runs now and resolves to the number of deleted rows, without those of dropped partitions. */
   async run(): Promise<number> {
-    if (!(await this.lease.take())) return 0
+    if (!(await this.lease.takeLease())) return 0
     try {
       return await this.addUpAndDelete()
     } finally {

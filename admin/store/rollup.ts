@@ -26,6 +26,8 @@ interface BufferedCountsOptions<Row> {
   /** The name of the counts in log lines. */
   what: string
   maxRows: number
+  /** Rows of one round, all by default: the others wait, unless more than half of the maximum do. */
+  roundRows?: number
   /** Beyond `maxRows`, the row to which the counts of another are added; null: they are dropped. */
   pooled(row: Row): Row | null
   /** Rows of one statement. */
@@ -45,9 +47,10 @@ interface BufferedCountsOptions<Row> {
 interface BufferedCounts<Row> {
   /** Takes ownership of the row. */
   addRow(row: Row): void
+  /** Writes all rows. */
   flush(): Promise<void>
-  /** Writes what was added, without a drain. */
-  write(): Promise<void>
+  /** Writes all that was added, without a drain. */
+  writeAll(): Promise<void>
   close(): Promise<void>
 }
 
@@ -58,7 +61,7 @@ interface BufferedCounts<Row> {
 function createBufferedCounts<Row extends { supplier: string }>(
   options: BufferedCountsOptions<Row>,
 ): BufferedCounts<Row> {
-  const { what, maxRows, sliceRows, log, keyOf, merge, write } = options
+  const { what, maxRows, roundRows = maxRows, sliceRows, log, keyOf, merge } = options
   /** By supplier and key: rows that are written together are near each other in the tables. */
   const rows = new Map<string, Map<string, Row>>()
   let count = 0
@@ -81,7 +84,7 @@ function createBufferedCounts<Row extends { supplier: string }>(
   /** Writes rows and returns how many are done, counted from the first: all, unless the store is lost. */
   async function writeRows(slice: Row[]): Promise<number> {
     try {
-      await write(slice)
+      await options.write(slice)
       return slice.length
     } catch (error) {
       const err = (error as Error).message
@@ -115,15 +118,19 @@ function createBufferedCounts<Row extends { supplier: string }>(
     return taken.sort(([one], [other]) => (one < other ? -1 : 1)).map(([, row]) => row)
   }
 
-  /** Writes the rows that are waiting now. Rows that are added meanwhile come later. */
+  let isWhole = false
+
+  /** Writes some of the rows that are waiting now, or all of them. Rows that are added meanwhile come later. */
   async function round(): Promise<void> {
     if (options.drain !== undefined) await inSlices(options.drain())
     await options.before?.()
-    await writeAdded()
+    const most = isWhole || count > maxRows / 2 ? count : Math.min(count, roundRows)
+    isWhole = false
+    await writeAdded(most)
   }
 
-  async function writeAdded(): Promise<void> {
-    for (let left = count; left > 0; ) {
+  async function writeAdded(most: number): Promise<void> {
+    for (let left = most; left > 0; ) {
       const slice = take(Math.min(left, sliceRows))
       const done = await writeRows(slice)
       for (const row of slice.slice(done)) addRow(row)
@@ -132,13 +139,17 @@ function createBufferedCounts<Row extends { supplier: string }>(
     }
   }
 
+  const write = oneAtATime(round)
   // a call during a round must also cover the rows of this round and later ones, so it waits for another round
-  const flush = oneAtATime(round)
-  const timer = setInterval(() => void flush(), options.every ?? every).unref()
+  const flush = () => {
+    isWhole = true
+    return write()
+  }
+  const timer = setInterval(() => void write(), options.every ?? every).unref()
   return {
     addRow,
     flush,
-    write: oneAtATime(writeAdded),
+    writeAll: oneAtATime(() => writeAdded(count)),
     async close() {
       clearInterval(timer)
       await flush()
@@ -191,10 +202,14 @@ const decidedSums = ['bids', 'in_sum', 'out_sum'] as const
 /** The sums of decided bids by hour, written every 5 s, and by facet, every minute. */
 export function createRollup(store: Store, log: Log): Rollup {
   const decidedRows = createDecidedRows((row) => addRow(row))
-  const { addRow, flush, write, close } = createBufferedCounts<SeatRow>({
+  const { addRow, flush, writeAll, close } = createBufferedCounts<SeatRow>({
     drain: decidedRows.drain,
     what: 'decided bids',
-    maxRows: 20_000,
+    // 16 MB
+    maxRows: 64_000,
+    // Rows that wait take up the counts of later bids: of 3,000 suppliers nearly each bid has a row of its own, and to write a
+    // row takes as long as to price a bid.
+    roundRows: 2500,
     pooled: ofSupplier,
     // A slice takes 1 ms of the event loop, in three parts.
     sliceRows: 125,
@@ -214,7 +229,7 @@ export function createRollup(store: Store, log: Log): Rollup {
     every: facetsEvery,
     // Both at the same moment, so that a report has each bid in both.
     drain: () => both(decidedRows.drain(), decidedFacets.drain()),
-    before: write,
+    before: writeAll,
     what: 'decided bids by country, device, format, size and deal',
     maxRows: 100_000,
     sliceRows: 125,
@@ -295,7 +310,7 @@ const duplicateRow = (notice: DuplicateNotice): WithSeat<HourRow> => ({
   spend_squares: 0,
 })
 
-/** The counts of duplicate notices by hour, written every 5 s. */
+/** The counts of duplicate notices by hour, written in rounds. */
 export function createDuplicateCounts(store: Store, log: Log): DuplicateCounts {
   const { addRow, flush, close } = createBufferedCounts<WithSeat<HourRow>>({
     what: 'duplicate notices',

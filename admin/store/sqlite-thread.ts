@@ -137,57 +137,72 @@ function faultOf(error: unknown): Fault {
   return { error: message, result: errcode === undefined ? null : errcode & 0xff }
 }
 
-/** A permanent fault: the paths have other files, which only a restart would open. */
-let replaced: Fault | null = null
-/** A fault that lasts until a check of the file succeeds. */
-let suspect: Fault | null = null
-
-function suspicion({ database, written }: DatabaseFile): Fault | null {
-  if (suspect !== null || !owns || !written()) return suspect
-  if (database.isTransaction) database.exec('rollback')
-  suspect = { error: `another program has changed ${file} or its log`, result: corrupt }
-  return suspect
-}
-
-function check({ database, note }: DatabaseFile, id: number): WorkerResponse {
-  note()
-  const found = faultOfFile(database)
-  if (found !== null)
-    return { id, error: `the database file ${file} is corrupt: ${found}`, result: corrupt }
-  suspect = null
-  return { id, ...noResult }
-}
-
 /** Acknowledges only commits to the files that the next start would open: their paths are checked after each commit. */
-function answer(opened: DatabaseFile, request: WorkerRequest): WorkerResponse {
-  const { database, moved, note } = opened
-  const { id, sql } = request
-  try {
-    if (replaced === null && sql === checkSql) return check(opened, id)
-    const wrong = replaced ?? suspicion(opened)
-    if (wrong !== null) return { id, ...wrong }
-    const done = run(database, request)
-    // the database writes to its file only within its own statements
-    note()
-    const path = database.isTransaction ? null : moved()
-    if (path === null) return done
-    replaced = {
-      error: `${path} was removed or replaced while it was open: restart`,
-      result: cantOpen,
+class CheckedDatabase {
+  private readonly opened: DatabaseFile
+  /** A permanent fault: the paths have other files, which only a restart would open. */
+  private replaced: Fault | null = null
+  /** A fault that lasts until a check of the file succeeds. */
+  private suspect: Fault | null = null
+
+  constructor(opened: DatabaseFile) {
+    this.opened = opened
+  }
+
+  execute(request: WorkerRequest): WorkerResponse {
+    const { database, moved, note } = this.opened
+    const { id, sql } = request
+    try {
+      if (this.replaced === null && sql === checkSql) return this.check(id)
+      const wrong = this.replaced ?? this.suspicion()
+      if (wrong !== null) return { id, ...wrong }
+      const done = run(database, request)
+      // the database writes to its file only within its own statements
+      note()
+      const path = database.isTransaction ? null : moved()
+      if (path === null) return done
+      this.replaced = {
+        error: `${path} was removed or replaced while it was open: restart`,
+        result: cantOpen,
+      }
+      return { id, ...this.replaced }
+    } catch (error) {
+      return { id, ...faultOf(error) }
     }
-    return { id, ...replaced }
-  } catch (error) {
-    return { id, ...faultOf(error) }
+  }
+
+  close(): void {
+    this.opened.database.close()
+  }
+
+  private suspicion(): Fault | null {
+    const { database, written } = this.opened
+    if (this.suspect !== null || !owns || !written()) return this.suspect
+    if (database.isTransaction) database.exec('rollback')
+    this.suspect = { error: `another program has changed ${file} or its log`, result: corrupt }
+    return this.suspect
+  }
+
+  private check(id: number): WorkerResponse {
+    const { database, note } = this.opened
+    note()
+    const found = faultOfFile(database)
+    if (found !== null)
+      return { id, error: `the database file ${file} is corrupt: ${found}`, result: corrupt }
+    this.suspect = null
+    return { id, ...noResult }
   }
 }
 
 function open(): Opened {
   try {
     if (!inMemory) createFile()
-    const opened = inMemory ? inMemoryFile(connect()) : watchFile(file, connect)
+    const database = new CheckedDatabase(
+      inMemory ? inMemoryFile(connect()) : watchFile(file, connect),
+    )
     parentPort!.on('message', (request: WorkerRequest | 'close') => {
-      if (request !== 'close') return parentPort!.postMessage(answer(opened, request))
-      opened.database.close()
+      if (request !== 'close') return parentPort!.postMessage(database.execute(request))
+      database.close()
       parentPort!.close()
     })
     return 'open'

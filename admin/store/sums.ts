@@ -59,8 +59,14 @@ export function seatSums<
   { tables, key, sums }: SeatSums<Name>,
   also: (trx: Kysely<Tables>, rows: readonly Row[]) => Promise<void> = async () => {},
 ) {
-  // Storable texts have no NUL, so the key is unambiguous.
-  const keyOf = (row: Row) => [...key, 'seat'].map((name) => row[name as keyof Row]).join('\0')
+  const names = [...key, 'seat'] as (keyof Row)[]
+
+  /** Storable texts have no NUL, so the key is unambiguous. */
+  function keyOf(row: Row): string {
+    let text = ''
+    for (const name of names) text += `${row[name] as string | number}\0`
+    return text
+  }
 
   function merge(row: Row, other: Row): void {
     for (const name of sums) (row[name] as number) += other[name]

@@ -12,7 +12,7 @@ import {
 } from './drive.ts'
 import type { Market, MarketOf } from './market.ts'
 import { synthetic } from './markets/synthetic.ts'
-import { balanced, constrained, type OracleReward } from './oracle.ts'
+import { balanced, balancedEach, constrained, type OracleReward } from './oracle.ts'
 import { type Source, source } from './random.ts'
 
 export interface Measured {
@@ -112,7 +112,8 @@ export function underConstraints(
 
 /**
  * Over the whole run: the oracle keeps the share over the whole run with one multiplier, .19 by day and .11 by night if
- * competition has a daily cycle. Half a day of it is no measure for a learner that keeps .15 in each half.
+ * competition has a daily cycle. Half a day of it is no measure for a learner that keeps .15 in each half, and at each supplier;
+ * the notes have the share of wins that an oracle with these limits wins.
  */
 export function marginMode(of: MarketOf, seed: number, bids: number): Measured {
   const reward = once(`margin ${of(seed).name} ${seed} ${bids}`, () =>
@@ -121,7 +122,11 @@ export function marginMode(of: MarketOf, seed: number, bids: number): Measured {
   const { rows } = run(of, seed, { bids, policy: margin15, mode: 'margin', reward })
   const half = between(rows, 0.5)
   const all = between(rows, 0)
-  const notes = { share: half.margin / half.spend, shareAll: all.margin / all.spend }
+  const notes = {
+    share: half.margin / half.spend,
+    shareAll: all.margin / all.spend,
+    'oracle by supplier and half': balancedEach(of, seed, bids, margin15.targetMargin!),
+  }
   return { value: all.wins / all.winsBest, notes, rows }
 }
 

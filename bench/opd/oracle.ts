@@ -56,6 +56,8 @@ export interface OracleReward {
 
 interface Row {
   inBa: number
+  /** The supplier, and the half of the run. */
+  of: string
   margins: Float64Array
   chances: Float64Array
 }
@@ -72,6 +74,7 @@ function sampled(of: MarketOf, seed: number, bids: number): Row[] {
     const { margins, chances, count } = oracle
     rows.push({
       inBa: offer.facts.inBa,
+      of: `${offer.facts.supplier} ${n < bids / 2}`,
       margins: margins.slice(0, count),
       chances: chances.slice(0, count),
     })
@@ -136,14 +139,27 @@ export function constrained(
 }
 
 /** Multipliers of the most wins at a margin share: W (lambda + (1 - target) in - p). */
-export function balanced(of: MarketOf, seed: number, bids: number, target: number): OracleReward {
-  const rows = sampled(of, seed, bids)
+export const balanced = (of: MarketOf, seed: number, bids: number, target: number): OracleReward =>
+  balancedOn(sampled(of, seed, bids), target)
+
+function balancedOn(rows: readonly Row[], target: number): OracleReward {
   const theta = 1 - target
   const share = (lambda: number) => {
     const { margin, spend } = sums(rows, theta, lambda)
     return margin / spend
   }
   return { theta, lambda: least(0, 1e4, (lambda) => share(lambda) <= target) }
+}
+
+/** The wins of an oracle that has the margin share at each supplier in each half of the run, over those of `balanced`. */
+export function balancedEach(of: MarketOf, seed: number, bids: number, target: number): number {
+  const rows = sampled(of, seed, bids)
+  const winsOf = (some: readonly Row[]) => {
+    const { theta, lambda } = balancedOn(some, target)
+    return sums(some, theta, lambda).wins
+  }
+  const parts = Map.groupBy(rows, (row) => row.of)
+  return [...parts.values()].reduce((sum, part) => sum + winsOf(part), 0) / winsOf(rows)
 }
 
 /** The constant factor of the largest margin, and that margin's share of the oracle's. */

@@ -3,11 +3,12 @@
  * one: this bounds the size of a scrape with thousands of suppliers. A histogram without observations has no series.
  */
 
+import type { Buckets } from './buckets.ts'
 import { getOrAdd } from './get-or-add.ts'
 import type { Labels, Sample } from './metrics.ts'
 
 export interface Histogram {
-  /** One count for each bucket, not cumulative. The last one counts values above all bounds. */
+  /** One count for each cell of its buckets, not cumulative. */
   readonly counts: Float64Array
   readonly sum: number
 }
@@ -33,8 +34,8 @@ class HistogramSums implements Histogram {
   readonly counts: Float64Array
   sum = 0
 
-  constructor(buckets: number) {
-    this.counts = new Float64Array(buckets)
+  constructor(cells: number) {
+    this.counts = new Float64Array(cells)
   }
 
   /** Adds the difference between `now` and `before`, and copies `now` to `before`. */
@@ -54,18 +55,18 @@ class HistogramSums implements Histogram {
 /** Histograms by label, of the busiest labels; all others share one. */
 export class HistogramSeries {
   private readonly name: string
-  private readonly bounds: readonly number[]
+  private readonly buckets: Buckets
   private readonly maxOwn: number
   private own = new Set<Histogram>()
   /** The counts at the last scrape. Later observations count under the supplier's label at the next scrape. */
   private readonly seen = new WeakMap<Histogram, HistogramSums>()
   private readonly rest: HistogramSums
 
-  constructor(name: string, bounds: readonly number[], limit = maxOwn) {
+  constructor(name: string, buckets: Buckets, limit = maxOwn) {
     this.name = name
-    this.bounds = bounds
+    this.buckets = buckets
     this.maxOwn = limit
-    this.rest = new HistogramSums(bounds.length + 1)
+    this.rest = new HistogramSums(buckets.cells)
   }
 
   /** null: not a sample, but a point at which a slice may end. */
@@ -108,14 +109,17 @@ export class HistogramSeries {
   }
 
   private *lines(labels: Labels, counts: Float64Array, sum: number): Generator<Sample> {
-    const { name, bounds } = this
+    const { name, buckets } = this
+    const { bounds } = buckets
     let total = 0
-    for (let at = 0; at < counts.length; at++) {
-      total += counts[at]!
+    for (const [at, count] of buckets.classic(counts).entries()) {
+      total += count
       const le = bounds[at] ?? '+Inf'
       yield { value: total, labels: { ...labels, le }, metricName: `${name}_bucket` }
     }
     yield { value: sum, labels, metricName: `${name}_sum` }
-    yield { value: total, labels, metricName: `${name}_count` }
+    const native = buckets.native(counts)
+    const whole = { value: total, labels, metricName: `${name}_count` }
+    yield native === null ? whole : { ...whole, native }
   }
 }

@@ -1,5 +1,6 @@
 /** Metrics whose samples are computed at a scrape. Nothing is updated between two scrapes but plain numbers. */
 import type { Metric, Registry } from 'prom-client'
+import type { NativeHistogram } from './buckets.ts'
 
 export type Labels = Record<string, string | number>
 
@@ -8,6 +9,8 @@ export interface Sample {
   labels: Labels
   /** The name of the series, if it differs from that of the metric, such as `…_bucket`. */
   metricName?: string
+  /** Of the series `…_count` of a histogram: the same values as a native histogram, for a scraper that asks for them. */
+  native?: NativeHistogram
 }
 
 /** The `ssp` of a series that suppliers share. It is never a supplier's id: ids begin with a letter or a digit. */

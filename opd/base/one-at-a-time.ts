@@ -1,12 +1,41 @@
+/** A job that runs without overlap. */
+class ExclusiveJob<T> {
+  private readonly job: () => Promise<T>
+  private running: Promise<T> | null = null
+  private next: Promise<T> | null = null
+
+  constructor(job: () => Promise<T>) {
+    this.job = job
+  }
+
+  /** The present run, or a new one. */
+  share(): Promise<T> {
+    this.running ??= this.job().finally(() => {
+      this.running = null
+    })
+    return this.running
+  }
+
+  /** A run that begins after this call. */
+  begin(): Promise<T> {
+    this.next ??= this.afterRunning().then(() => {
+      this.next = null
+      this.running = this.job()
+      return this.running
+    })
+    return this.next
+  }
+
+  /** A failure rejects the promise of its own callers only; the next run begins in any case. */
+  private async afterRunning(): Promise<void> {
+    await this.running?.catch(() => undefined)
+  }
+}
+
 /** Runs a job without overlap. All calls during a run share it. */
 export function shareRun<T>(job: () => Promise<T>): () => Promise<T> {
-  let running: Promise<T> | null = null
-  return () => {
-    running ??= job().finally(() => {
-      running = null
-    })
-    return running
-  }
+  const exclusive = new ExclusiveJob(job)
+  return () => exclusive.share()
 }
 
 /**
@@ -15,16 +44,6 @@ export function shareRun<T>(job: () => Promise<T>): () => Promise<T> {
  * @param job is called with nothing else of it running; its rejection reaches the callers of that run
  */
 export function oneAtATime<T>(job: () => Promise<T>): () => Promise<T> {
-  let running: Promise<unknown> = Promise.resolve()
-  let next: Promise<T> | null = null
-  return () => {
-    next ??= running.then(() => {
-      next = null
-      const run = job()
-      // A failure rejects the promise of its own callers only; the next run begins in any case.
-      running = run.catch(() => undefined)
-      return run
-    })
-    return next
-  }
+  const exclusive = new ExclusiveJob(job)
+  return () => exclusive.begin()
 }

@@ -88,7 +88,7 @@ export class DocumentIndex {
    * Indexes a whole document. False: it is not JSON in UTF-8 (RFC 8259), is nested deeper than 1,000, or is longer than
    * 128 MiB. The index is valid until the next call.
    */
-  whole(body: Body): boolean {
+  indexWhole(body: Body): boolean {
     const { length } = body
     if (length === 0 || (length > this.capacity && !this.reserve(length))) return false
     const { input, marks, found, header } = this

@@ -88,7 +88,7 @@ const wholeIndex = new DocumentIndex()
  */
 export function createScanner(body: Body): Scanner | null {
   const index = body.length <= shortDocument ? shortIndex : wholeIndex
-  return index.whole(body) ? new Scanner(body, index) : null
+  return index.indexWhole(body) ? new Scanner(body, index) : null
 }
 
 /** An array whose elements are read later. */

@@ -15,6 +15,7 @@ import {
   createSecretKey,
   hash,
   hkdfSync,
+  type KeyObject,
   randomFillSync,
   timingSafeEqual,
 } from 'node:crypto'
@@ -57,100 +58,110 @@ const isLittleEndian = endianness() === 'LE'
 const lengthsBytes = 4
 const longestAssociated = 512
 
-interface Sealer {
+/** Encrypts and authenticates messages with one key. */
+class Sealer {
   /** The message: write its head here before `seal`, and read it before the next call. */
   readonly message: Buffer
+  private readonly headBytes: number
+  private readonly cipherKey: KeyObject
+  private readonly poly1305 = new Poly1305()
+  private readonly lengthsAt: number
+  private readonly messageAt: number
+  /** The plain text in the message. */
+  private readonly words: Int32Array
+  private readonly zeros = Buffer.alloc(4 * wordsPerMessage * messagesPerPool)
+  private readonly counterBlock = Buffer.alloc(16)
+  /** Continues with the key stream of the message after the pool. */
+  private cipher: Cipheriv | null = null
+  private pool: Int32Array = new Int32Array(0)
+  private readonly poolPrefix = Buffer.alloc(8)
+  private poolFirst = -1
+
+  constructor(secret: Uint8Array, headBytes: number) {
+    this.headBytes = headBytes
+    this.cipherKey = createSecretKey(
+      Buffer.from(hkdfSync('sha256', secret, '', 'bidweir context v1', 32)),
+    )
+    const { memory } = this.poly1305
+    // The plain text begins at a multiple of four, so that it is encrypted word by word.
+    this.lengthsAt = -(lengthsBytes + headBytes) & 3
+    this.messageAt = this.lengthsAt + lengthsBytes
+    this.message = memory.subarray(this.messageAt)
+    const textAt = this.message.byteOffset + headBytes
+    this.words = new Int32Array(memory.buffer, textAt, longestMessage / 4)
+  }
+
   /**
    * Encrypts `plain` into the message, appends the tag, and returns the end. `nonceAt` is the offset of the nonce in the
    * head.
    */
-  seal(plain: WrittenRecord, nonceAt: number, associated: string): number
-  /** Decrypts in place; false: forged, truncated, or for other associated data. `bytes` ends with the tag. */
-  open(bytes: Buffer, nonceAt: number, associated: string): boolean
-}
+  seal({ view, start, end: plainEnd }: WrittenRecord, nonceAt: number, associated: string): number {
+    const from = this.pooled(nonceAt)
+    const { words, pool } = this
+    const { key } = this.poly1305
+    for (let word = 0; word < keyWords; word++) key[word] = pool[from + word]!
+    const length = plainEnd - start
+    const textFrom = from + keyWords
+    for (let word = 0; word * 4 < length; word++)
+      words[word] = view.getInt32(start + 4 * word, isLittleEndian) ^ pool[textFrom + word]!
+    const end = this.headBytes + length
+    this.authenticate(end, associated)
+    return end + tagBytes
+  }
 
-function createSealer(secret: Uint8Array, headBytes: number): Sealer {
-  const cipherKey = createSecretKey(
-    Buffer.from(hkdfSync('sha256', secret, '', 'bidweir context v1', 32)),
-  )
-  const poly1305 = new Poly1305()
-  const { memory, key } = poly1305
-  // The plain text begins at a multiple of four, so that it is encrypted word by word.
-  const lengthsAt = -(lengthsBytes + headBytes) & 3
-  const messageAt = lengthsAt + lengthsBytes
-  const message = memory.subarray(messageAt)
-  const textAt = message.byteOffset + headBytes
-  const words = new Int32Array(memory.buffer, textAt, longestMessage / 4)
-  const zeros = Buffer.alloc(4 * wordsPerMessage * messagesPerPool)
-  const counterBlock = Buffer.alloc(16)
-  /** Continues with the key stream of the message after the pool. */
-  let cipher: Cipheriv | null = null
-  let pool: Int32Array = new Int32Array(0)
-  const poolPrefix = Buffer.alloc(8)
-  let poolFirst = -1
+  /** Decrypts in place; false: forged, truncated, or for other associated data. `bytes` ends with the tag. */
+  open(bytes: Buffer, nonceAt: number, associated: string): boolean {
+    const { message, headBytes } = this
+    const end = bytes.length - tagBytes
+    if (end < headBytes || end - headBytes > longestMessage) return false
+    bytes.copy(message, 0, 0, end)
+    const stream = this.cipherAt(nonceAt, message.readUInt32BE(nonceAt + 8))
+    this.poly1305.key.set(wordsOf(stream.update(this.zeros.subarray(0, 4 * keyWords))))
+    this.authenticate(end, associated)
+    if (!timingSafeEqual(message.subarray(end, end + tagBytes), bytes.subarray(end))) return false
+    bytes.set(stream.update(bytes.subarray(headBytes, end)), headBytes)
+    return true
+  }
 
   /** A cipher whose key stream begins with the message of the nonce. */
-  function cipherAt(nonceAt: number, first: number): Cipheriv {
-    message.copy(counterBlock, 0, nonceAt, nonceAt + 8)
+  private cipherAt(nonceAt: number, first: number): Cipheriv {
+    const { counterBlock } = this
+    this.message.copy(counterBlock, 0, nonceAt, nonceAt + 8)
     const block = first * blocksPerMessage
     counterBlock.writeUInt32BE(Math.floor(block / 2 ** 32), 8)
     counterBlock.writeUInt32BE(block % 2 ** 32, 12)
-    return createCipheriv('aes-256-ctr', cipherKey, counterBlock)
+    return createCipheriv('aes-256-ctr', this.cipherKey, counterBlock)
   }
 
-  function hasPrefix(nonceAt: number): boolean {
+  private hasPrefix(nonceAt: number): boolean {
+    const { message, poolPrefix } = this
     for (let at = 0; at < 8; at++) if (message[nonceAt + at] !== poolPrefix[at]) return false
     return true
   }
 
   /** Index in the pool of the key stream for the nonce. */
-  function pooled(nonceAt: number): number {
-    const number = message.readUInt32BE(nonceAt + 8)
-    const at = number - poolFirst
-    const isSamePrefix = hasPrefix(nonceAt)
+  private pooled(nonceAt: number): number {
+    const number = this.message.readUInt32BE(nonceAt + 8)
+    const at = number - this.poolFirst
+    const isSamePrefix = this.hasPrefix(nonceAt)
     if (at >= 0 && at < messagesPerPool && isSamePrefix) return at * wordsPerMessage
-    const isNext = cipher !== null && at === messagesPerPool && isSamePrefix
-    cipher = isNext ? cipher : cipherAt(nonceAt, number)
-    pool = wordsOf(cipher!.update(zeros))
-    message.copy(poolPrefix, 0, nonceAt, nonceAt + 8)
-    poolFirst = number
+    const continued = at === messagesPerPool && isSamePrefix ? this.cipher : null
+    this.cipher = continued ?? this.cipherAt(nonceAt, number)
+    this.pool = wordsOf(this.cipher.update(this.zeros))
+    this.message.copy(this.poolPrefix, 0, nonceAt, nonceAt + 8)
+    this.poolFirst = number
     return 0
   }
 
-  /** Writes the tag of the message up to `end`, and of the associated data, to `end`. `key` is the message's own. */
-  function authenticate(end: number, associated: string): void {
+  /** Writes the tag of the message up to `end`, and of the associated data, to `end`. The key is the message's own. */
+  private authenticate(end: number, associated: string): void {
+    const { poly1305, lengthsAt, messageAt } = this
     const isShort = associated.length * 3 <= longestAssociated
     const data = isShort ? associated : hash('sha256', associated, 'base64url')
-    memory.writeUInt16BE(end, lengthsAt)
-    memory[lengthsAt + 2] = isShort ? 0 : 1
-    const stop = writeUtf8(message, end, data)
+    poly1305.memory.writeUInt16BE(end, lengthsAt)
+    poly1305.memory[lengthsAt + 2] = isShort ? 0 : 1
+    const stop = writeUtf8(this.message, end, data)
     poly1305.authenticate(lengthsAt, messageAt + stop, messageAt + end)
-  }
-
-  return {
-    message,
-    seal({ view, start, end: plainEnd }, nonceAt, associated) {
-      const from = pooled(nonceAt)
-      for (let word = 0; word < keyWords; word++) key[word] = pool[from + word]!
-      const length = plainEnd - start
-      const textFrom = from + keyWords
-      for (let word = 0; word * 4 < length; word++)
-        words[word] = view.getInt32(start + 4 * word, isLittleEndian) ^ pool[textFrom + word]!
-      const end = headBytes + length
-      authenticate(end, associated)
-      return end + tagBytes
-    },
-    open(bytes, nonceAt, associated) {
-      const end = bytes.length - tagBytes
-      if (end < headBytes || end - headBytes > longestMessage) return false
-      bytes.copy(message, 0, 0, end)
-      const stream = cipherAt(nonceAt, message.readUInt32BE(nonceAt + 8))
-      key.set(wordsOf(stream.update(zeros.subarray(0, 4 * keyWords))))
-      authenticate(end, associated)
-      if (!timingSafeEqual(message.subarray(end, end + tagBytes), bytes.subarray(end))) return false
-      bytes.set(stream.update(bytes.subarray(headBytes, end)), headBytes)
-      return true
-    },
   }
 }
 
@@ -238,7 +249,7 @@ export function createContextCodec(
   nonces: Nonces,
 ): ContextCodec {
   const ring = new Map<number, Sealer>()
-  for (const { id, secret } of keys) ring.set(id, createSealer(secret, headBytes))
+  for (const { id, secret } of keys) ring.set(id, new Sealer(secret, headBytes))
   const first = keys[0] === undefined ? null : { id: keys[0].id, sealer: ring.get(keys[0].id)! }
   const own = Buffer.alloc(maxRecordBytes + longestPlain)
   const ownRecord: WrittenRecord = {
@@ -267,11 +278,12 @@ export function createContextCodec(
     if (first === null) return { text: '', withFeatures: false }
     const fits = written !== null && written.end - written.start <= longestPlain
     const withFeatures = fits || write(record)
-    const { message, seal } = first.sealer
+    const { sealer } = first
+    const { message } = sealer
     message[0] = version
     message[1] = first.id
     nonces.use(record.id, message, nonceAt)
-    const end = seal(fits ? written : ownRecord, nonceAt, record.bidId)
+    const end = sealer.seal(fits ? written : ownRecord, nonceAt, record.bidId)
     return { text: message.toString('base64url', 0, end), withFeatures }
   }
 

@@ -1,4 +1,4 @@
-/** Writes Protocol Buffers: the few messages that bidweir answers with are small. */
+/** Writes Protocol Buffers: the messages that bidweir answers with are small. */
 
 const wireVarint = 0
 const wireFixed64 = 1
@@ -6,12 +6,25 @@ const wireLengths = 2
 
 /** Collects the fields of one message, in the order of the calls. */
 export class ProtobufWriter {
+  /** The bytes of a number, 0 to 2^53: also of the length before a message in a stream. */
+  static readonly varint = varint
+
   private readonly parts: Buffer[] = []
 
   int32(field: number, value: number): this {
     this.tag(field, wireVarint)
     this.parts.push(varint(value))
     return this
+  }
+
+  /** @param value 0 to 2^53 */
+  uint64(field: number, value: number): this {
+    return this.int32(field, value)
+  }
+
+  /** @param value -2^52 to 2^52 */
+  sint64(field: number, value: number): this {
+    return this.int32(field, value < 0 ? -2 * value - 1 : 2 * value)
   }
 
   double(field: number, value: number): this {

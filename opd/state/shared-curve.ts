@@ -112,12 +112,12 @@ export class SharedCurve {
   private async share(send: () => Promise<void>): Promise<void> {
     const { mode, state } = this
     const { bus, models, now } = this.deps
-    let head: SharedModelHead | null = null
+    const heads: SharedModelHead[] = []
     const version = Math.max(this.version, state.version) + 1
     const sharing = state.learner.inner.sharing(() => {
       models.takeDelta(mode)
       this.recent = []
-      head = { epoch: state.epoch, seen: state.seen.rows(), version }
+      heads.push({ epoch: state.epoch, seen: state.seen.rows(), version })
     })
     this.isChanged = false
     this.sharedAt = now()
@@ -125,7 +125,8 @@ export class SharedCurve {
     const bytes = await compress(curve)
     // What is in the curve is in the stream, for the next node that leads.
     await send()
-    if (head === null || (head as SharedModelHead).epoch !== state.epoch) return
+    const [head] = heads
+    if (head?.epoch !== state.epoch) return
     const number = await bus.writeModel(mode, 'curve', models.node, head, bytes)
     if (number === 0) return
     this.number = number

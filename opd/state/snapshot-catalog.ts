@@ -88,7 +88,7 @@ export function snapshotCatalog(
       return rows
     },
     /** One snapshot by id, or, without an id, the one before the newest of each mode. Throws `SnapshotCatalogError`. */
-    async load(id?: string): Promise<LoadedSnapshot[]> {
+    async loadSnapshots(id?: string): Promise<LoadedSnapshot[]> {
       const files = await filesOf(dir)
       // Zeros before the version, as in the name of the file, are accepted.
       const wanted = id?.replace(/-0*(?=\d)/, '-')

@@ -116,37 +116,54 @@ export class LeasedBucket implements Bucket {
   }
 }
 
-/** Leases tokens for all buckets until it is closed. `equal`: the share of each node, 1 / live nodes. */
-export function leaseTokens(
-  shared: SharedTokens,
-  buckets: () => Iterable<LeasedBucket>,
-  equal: () => number,
-): { close(): void } {
-  let askedAt: number | null = null
-  const lost = () => {
-    for (const bucket of buckets()) bucket.lost(performance.now())
+/** Leases tokens for all buckets until it is closed. */
+export class TokenLeases {
+  private readonly shared: SharedTokens
+  private readonly buckets: () => Iterable<LeasedBucket>
+  private readonly equalShare: () => number
+  /** When the request was sent that has no response; null: there is none. */
+  private askedAt: number | null = null
+  private readonly timer: NodeJS.Timeout
+
+  /** @param equalShare the share of each node, 1 / live nodes */
+  constructor(
+    shared: SharedTokens,
+    buckets: () => Iterable<LeasedBucket>,
+    equalShare: () => number,
+  ) {
+    this.shared = shared
+    this.buckets = buckets
+    this.equalShare = equalShare
+    this.timer = setInterval(() => void this.ask(), leaseEvery).unref()
   }
-  const ask = async () => {
+
+  close(): void {
+    clearInterval(this.timer)
+  }
+
+  private lost(): void {
+    for (const bucket of this.buckets()) bucket.lost(performance.now())
+  }
+
+  private async ask(): Promise<void> {
     const now = performance.now()
-    if (askedAt !== null) {
-      if (now - askedAt > responseTimeout) lost()
+    if (this.askedAt !== null) {
+      if (now - this.askedAt > responseTimeout) this.lost()
       return
     }
     const asking: LeasedBucket[] = []
     const requests: TokenRequest[] = []
-    for (const bucket of buckets()) {
+    for (const bucket of this.buckets()) {
       const request = bucket.request(now)
       if (request === null) continue
       asking.push(bucket)
       requests.push(request)
     }
     if (requests.length === 0) return
-    askedAt = now
-    const grants = await shared.ask(requests)
-    askedAt = null
-    if (grants === null) lost()
-    else for (const [at, grant] of grants.entries()) asking[at]!.granted(grant, equal())
+    this.askedAt = now
+    const grants = await this.shared.ask(requests)
+    this.askedAt = null
+    if (grants === null) this.lost()
+    else for (const [at, grant] of grants.entries()) asking[at]!.granted(grant, this.equalShare())
   }
-  const timer = setInterval(() => void ask(), leaseEvery).unref()
-  return { close: () => clearInterval(timer) }
 }

@@ -141,7 +141,7 @@ export class RequestBody {
    * The whole request for OPD, asked for only when a bid is to be priced; null: not readable. A request that `isDone` is not
    * decoded. `onOverload`: called if too many requests are decoded already.
    */
-  whole(
+  wholeRequest(
     decoder: RequestDecoder,
     isDone: () => boolean,
     onOverload: () => void,
@@ -155,7 +155,7 @@ export class RequestBody {
     isDone: () => boolean,
     onOverload: () => void,
   ): Promise<Buffer | null> {
-    const decoded = await decoder.whole(bytesOf(this.wire), () => !isDone())
+    const decoded = await decoder.decodeWhole(bytesOf(this.wire), () => !isDone())
     if (isDone() || decoded === null) return null
     if (decoded !== 'overload') {
       this.buffer.count(decoded.length)

@@ -252,7 +252,7 @@ export class Exchange implements Candidate, ResponseSink {
     this.inbound.reply.start(towards(this.response, framing, this.context.via), this.length)
   }
 
-  whole(body: Buffer, now: number): void {
+  takeBody(body: Buffer, now: number): void {
     const { budget, limits } = this.context
     const fits =
       body.length <= limits.maxRewriteBytes && budget.bytes + body.length <= responseShare(limits)
@@ -329,7 +329,8 @@ export class Exchange implements Candidate, ResponseSink {
     if (this.stage === 'done') return
     const { supplier, response: head, buffer, context } = this
     const isDone = () => this.stage === 'done'
-    const request = () => this.request.whole(context.decoder, isDone, () => this.noBid('overload'))
+    const request = () =>
+      this.request.wholeRequest(context.decoder, isDone, () => this.noBid('overload'))
     const { format: requestFormat } = this.request
     const decoded = decodeResponse(head, body, context)
     this.buffered = {

@@ -68,15 +68,15 @@ class Capture implements ResponseSink {
 class Tee implements ResponseSink {
   private readonly sink: ResponseSink
   private readonly capture: Capture
-  readonly whole?: (body: Buffer, now: number) => void
+  readonly takeBody?: (body: Buffer, now: number) => void
 
   constructor(sink: ResponseSink, capture: Capture) {
     this.sink = sink
     this.capture = capture
-    if (sink.whole !== undefined)
-      this.whole = (body, now) => {
+    if (sink.takeBody !== undefined)
+      this.takeBody = (body, now) => {
         capture.data(Buffer.from(body))
-        sink.whole!(body, now)
+        sink.takeBody!(body, now)
         capture.end()
       }
   }

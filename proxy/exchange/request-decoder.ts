@@ -122,7 +122,7 @@ export class RequestDecoder {
    * The whole request. Null: it does not decode to at most `maxRequestBytes`, or its ratio is that of a bomb. `overload`:
    * too many requests wait, or there is no memory for it. `isNeeded` is called after the wait.
    */
-  async whole(wire: Buffer, isNeeded: () => boolean): Promise<Buffer | null | 'overload'> {
+  async decodeWhole(wire: Buffer, isNeeded: () => boolean): Promise<Buffer | null | 'overload'> {
     if (this.running < maxRunning) this.running++
     else if (this.queue.length >= maxWaiting) return 'overload'
     else await new Promise<void>((resolve) => this.queue.push(resolve))

@@ -8,6 +8,7 @@ import {
   Agent as HttpAgent,
   request as httpRequest,
   type IncomingMessage,
+  type RequestOptions,
   type ServerResponse,
 } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
@@ -29,6 +30,11 @@ interface PassOptions {
   /** The value of `Via` to add, or null. */
   via: () => string | null
   onError: (error: Error) => void
+}
+
+interface PassedOptions extends PassOptions {
+  /** Whether the connection ends with this response. */
+  isLast: (response: ServerResponse) => boolean
 }
 
 const repeatable = new Set(['GET', 'HEAD', 'OPTIONS'])
@@ -86,7 +92,7 @@ export class PassThrough {
   }
 
   /** The request to the origin, and whether it has no body. */
-  private outgoing(request: IncomingMessage, { origin, path }: PassTarget) {
+  private outgoing(request: IncomingMessage, { origin, path }: PassTarget): Outgoing {
     const { protocol, host, hostname, port } = new URL(origin)
     const { method, rawHeaders } = request
     const fields = this.fieldsOf(request, host)
@@ -114,72 +120,110 @@ export class PassThrough {
     target: PassTarget,
     isLast: (response: ServerResponse) => boolean,
   ): void {
-    const { via, onError } = this.options
-    const { open, options, bodiless } = this.outgoing(request, target)
-    let upstream: ClientRequest | null = null
-    let received: IncomingMessage | null = null
+    new PassedRequest(request, response, this.outgoing(request, target), {
+      ...this.options,
+      isLast,
+    }).send(false)
+  }
+}
 
-    const fail = (error: Error) => {
-      onError(error)
-      if (response.headersSent || response.destroyed) return void response.destroy()
-      if (isLast(response)) response.shouldKeepAlive = false
-      response.writeHead(502, ['x-bidweir-reason', 'upstream_error', 'Content-Length', '0'])
-      response.end()
-    }
-    const onResponse = (upstreamResponse: IncomingMessage) => {
-      received = upstreamResponse
-      const { statusCode = 0, statusMessage = '', rawHeaders } = upstreamResponse
-      const fault = faultOf(upstreamResponse)
-      if (fault !== null) {
-        upstreamResponse.destroy()
-        return fail(new Error(fault))
-      }
-      upstreamResponse.on('error', fail)
-      // The body was cut short: the connection is closed, so that the caller does not take the response for complete.
-      upstreamResponse.on('aborted', () => response.destroy())
-      // An early response: the rest of the request is not wanted, and its connection cannot be used again.
-      upstreamResponse.once('end', () => {
-        if (upstream?.writableFinished === false) upstream.destroy()
-      })
-      if (isLast(response)) response.shouldKeepAlive = false
-      const fields = towardsCaller(rawHeaders, undefined, via())
-      // RFC 9110 8.6
-      const headers = statusCode === 204 ? without(fields, 'content-length') : fields
-      response.writeHead(statusCode, plainPhrase(statusMessage), headers)
-      upstreamResponse.pipe(response)
-    }
-    /** `fresh`: a retry on a new connection, because a reused one was closed (RFC 9110 9.2.2). */
-    const send = (fresh: boolean) => {
-      const attempt = open(fresh ? { ...options, agent: false } : options)
-      upstream = attempt
-      // The size of the head is the limit. With a limit of their count, node:http would silently drop header fields.
-      attempt.maxHeadersCount = 0
-      attempt.once('response', onResponse)
-      attempt.setTimeout(silence, () => attempt.destroy(new Error('silence')))
-      attempt.on('upgrade', (_response, socket) => {
-        socket.destroy()
-        fail(new Error('an upgrade that was not requested'))
-      })
-      attempt.on('error', (error) => {
-        // An error after the complete response does not affect it.
-        if (received?.complete) return onError(error)
-        const retry =
-          !fresh && bodiless && attempt.reusedSocket && repeatable.has(request.method ?? '')
-        if (retry && !response.headersSent && !response.destroyed) send(true)
-        else fail(error)
-      })
-      if (bodiless) return void attempt.end()
-      request.pipe(attempt)
-      // The rest of a body that nobody reads would hold up the requests behind it.
-      attempt.once('close', () => request.unpipe(attempt).resume())
-    }
+interface Outgoing {
+  open: typeof httpRequest
+  options: RequestOptions
+  bodiless: boolean
+}
 
-    response.once('close', () => upstream?.destroy())
-    request.on('error', onError)
+/** A request that is forwarded, and its response. */
+class PassedRequest {
+  private readonly request: IncomingMessage
+  private readonly response: ServerResponse
+  private readonly outgoing: Outgoing
+  private readonly options: PassedOptions
+  private upstream: ClientRequest | null = null
+  private received: IncomingMessage | null = null
+
+  constructor(
+    request: IncomingMessage,
+    response: ServerResponse,
+    outgoing: Outgoing,
+    options: PassedOptions,
+  ) {
+    this.request = request
+    this.response = response
+    this.outgoing = outgoing
+    this.options = options
+    response.once('close', () => this.upstream?.destroy())
+    request.on('error', options.onError)
+  }
+
+  /** `fresh`: a retry on a new connection, because a reused one was closed (RFC 9110 9.2.2). */
+  send(fresh: boolean): void {
     try {
-      send(false)
+      this.attempt(fresh)
     } catch (error) {
-      fail(error as Error)
+      this.fail(error as Error)
     }
+  }
+
+  private attempt(fresh: boolean): void {
+    const { request, response } = this
+    const { open, options, bodiless } = this.outgoing
+    const attempt = open(fresh ? { ...options, agent: false } : options)
+    this.upstream = attempt
+    // The size of the head is the limit. With a limit of their count, node:http would silently drop header fields.
+    attempt.maxHeadersCount = 0
+    attempt.once('response', (received) => this.forwardResponse(received))
+    attempt.setTimeout(silence, () => attempt.destroy(new Error('silence')))
+    attempt.on('upgrade', (_response, socket) => {
+      socket.destroy()
+      this.fail(new Error('an upgrade that was not requested'))
+    })
+    attempt.on('error', (error) => {
+      // An error after the complete response does not affect it.
+      if (this.received?.complete) return this.options.onError(error)
+      const retry =
+        !fresh && bodiless && attempt.reusedSocket && repeatable.has(request.method ?? '')
+      if (retry && !response.headersSent && !response.destroyed) this.send(true)
+      else this.fail(error)
+    })
+    if (bodiless) return void attempt.end()
+    request.pipe(attempt)
+    // The rest of a body that nobody reads would hold up the requests behind it.
+    attempt.once('close', () => request.unpipe(attempt).resume())
+  }
+
+  private forwardResponse(received: IncomingMessage): void {
+    const { response } = this
+    const { via, isLast } = this.options
+    this.received = received
+    const { statusCode = 0, statusMessage = '', rawHeaders } = received
+    const fault = faultOf(received)
+    if (fault !== null) {
+      received.destroy()
+      return this.fail(new Error(fault))
+    }
+    received.on('error', (error) => this.fail(error))
+    // The body was cut short: the connection is closed, so that the caller does not take the response for complete.
+    received.on('aborted', () => response.destroy())
+    // An early response: the rest of the request is not wanted, and its connection cannot be used again.
+    received.once('end', () => {
+      if (this.upstream?.writableFinished === false) this.upstream.destroy()
+    })
+    if (isLast(response)) response.shouldKeepAlive = false
+    const fields = towardsCaller(rawHeaders, undefined, via())
+    // RFC 9110 8.6
+    const headers = statusCode === 204 ? without(fields, 'content-length') : fields
+    response.writeHead(statusCode, plainPhrase(statusMessage), headers)
+    received.pipe(response)
+  }
+
+  private fail(error: Error): void {
+    const { response } = this
+    const { onError, isLast } = this.options
+    onError(error)
+    if (response.headersSent || response.destroyed) return void response.destroy()
+    if (isLast(response)) response.shouldKeepAlive = false
+    response.writeHead(502, ['x-bidweir-reason', 'upstream_error', 'Content-Length', '0'])
+    response.end()
   }
 }

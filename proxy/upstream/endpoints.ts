@@ -11,7 +11,7 @@ import { CommonFields, OutgoingRequest } from '../wire/outgoing-heads.ts'
 import type { EndpointConfig, OutlierConfig } from './config.ts'
 import { type EndpointLog, type EndpointState, type Failure, failureText } from './endpoint-log.ts'
 import { type Choosable, EndpointTable } from './endpoint-table.ts'
-import { type ConnectionPool, createPool, type Upstream } from './pool.ts'
+import { ConnectionPool, type Upstream } from './pool.ts'
 
 const never = Number.POSITIVE_INFINITY
 
@@ -50,7 +50,7 @@ export class Endpoint implements Choosable {
     this.path = this.url.pathname + this.url.search
     this.host = this.url.host
     this.name = this.url.origin + this.url.pathname
-    this.pool = createPool(this.url.origin, upstream)
+    this.pool = new ConnectionPool(this.url.origin, upstream)
     this.log = log
     this.configure(config)
   }

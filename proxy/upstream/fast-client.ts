@@ -230,7 +230,7 @@ export class FastClient implements Connection, BodySink {
     if (this.chunks !== null) return this.readChunks(this.chunks, bytes, at, count)
     const to = Math.min(count, at + this.missing)
     // Most responses arrive whole, in one read: such a body is not copied.
-    if (at > 0 && to > at && to - at === this.missing && this.sink?.whole !== undefined)
+    if (at > 0 && to > at && to - at === this.missing && this.sink?.takeBody !== undefined)
       return this.complete(to === count, bytes.subarray(at, to))
     this.missing -= to - at
     if (to > at) this.bodyBytes(bytes, at, to)
@@ -248,7 +248,7 @@ export class FastClient implements Connection, BodySink {
 
   bodyBytes(bytes: Buffer, from: number, to: number): void {
     if (this.sink === null) return
-    if (this.isFirstRead && this.chunks?.done === true && this.sink.whole !== undefined) {
+    if (this.isFirstRead && this.chunks?.done === true && this.sink.takeBody !== undefined) {
       this.joined = bytes.subarray(from, to)
       return
     }
@@ -272,7 +272,7 @@ export class FastClient implements Connection, BodySink {
     if (reusableFor > 0 && this.usable) releaseWritten(this, this.socket, this.pool, now)
     else this.destroy()
     if (body === null) sink.end(now)
-    else sink.whole!(body, now)
+    else sink.takeBody!(body, now)
   }
 
   private ended(): void {

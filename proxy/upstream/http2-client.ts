@@ -101,7 +101,7 @@ class Session {
     return this.streams < Math.min(maxStreams, permitted)
   }
 
-  add(request: Http2Request): void {
+  addRequest(request: Http2Request): void {
     if (this.session === null) this.waiting.add(request)
     else request.begin(this.session)
   }
@@ -205,7 +205,7 @@ class Http2Request implements Connection {
     this.head = head
     this.body = body
     this.sink = sink
-    this.session.add(this)
+    this.session.addRequest(this)
   }
 
   begin(session: ClientHttp2Session): void {

@@ -21,8 +21,6 @@ const sweepInterval = 1000
 /** Heads of responses that are kept for an endpoint: it has one for bids, and one for no-bids. */
 const headsOfEndpoint = 4
 
-export type ConnectionPool = ReturnType<typeof createPool>
-
 export interface Upstream {
   resolver: Resolver
   lane: 'fast' | 'general'
@@ -73,95 +71,120 @@ function http1ConnectorOf(
   return (events: PoolEvents): Connection => new FastClient(target, events, templates)
 }
 
-export function createPool(origin: string, upstream: Upstream) {
-  const { hostname } = new URL(origin)
-  let connector = connectorOf(origin, upstream)
-  const idle: Connection[] = []
-  const all = new Set<Connection>()
+/** The connections to one origin. */
+export class ConnectionPool {
+  private readonly origin: string
+  private readonly hostname: string
+  private readonly upstream: Upstream
+  private connector: ReturnType<typeof connectorOf>
+  private readonly idleOnes: Connection[] = []
+  private readonly all = new Set<Connection>()
   /** Connections to an endpoint that is not trusted any more: they complete their requests. */
-  const distrusted = new Set<Connection>()
-  let closed = false
+  private readonly distrusted = new Set<Connection>()
+  private closed = false
   /** Runs while connections are idle: timers of thousands of endpoints would be due in the same turn of the event loop. */
-  let timer: NodeJS.Timeout | null = null
-  const stale = (connection: Connection, now: number) =>
-    connection.reusableUntil < now ||
-    connection.connectedAt + maxAge < now ||
-    distrusted.has(connection)
+  private timer: NodeJS.Timeout | null = null
+  private readonly events: PoolEvents
 
-  const events: PoolEvents = {
-    released(connection, now) {
-      if (closed || stale(connection, now)) return connection.destroy()
-      idle.push(connection)
-      timer ??= setInterval(sweep, sweepInterval).unref()
-    },
-    added(connection) {
-      all.add(connection)
-    },
-    removed(connection) {
-      all.delete(connection)
-      distrusted.delete(connection)
-      const at = idle.lastIndexOf(connection)
-      if (at >= 0) idle.splice(at, 1)
-    },
-    connectFailed: (address) => upstream.resolver.failed(hostname, address),
+  constructor(origin: string, upstream: Upstream) {
+    this.origin = origin
+    this.hostname = new URL(origin).hostname
+    this.upstream = upstream
+    this.connector = connectorOf(origin, upstream)
+    this.events = this.eventsOf()
+    upstream.resolver.watch(this.hostname)
   }
 
-  const open = (fresh = false): Connection => {
-    const connection = connector.open(events, fresh)
-    all.add(connection)
-    return connection
-  }
   /** The idle connection that was used last; with `fresh`, or if none is idle, a new one. */
-  const acquire = (fresh: boolean, now: number): Connection => {
-    if (fresh) return open(true)
-    for (let connection = idle.pop(); connection !== undefined; connection = idle.pop()) {
-      if (connection.usable && !stale(connection, now)) return connection
+  acquire(fresh: boolean, now: number): Connection {
+    if (fresh) return this.connect(true)
+    const { idleOnes } = this
+    for (let connection = idleOnes.pop(); connection !== undefined; connection = idleOnes.pop()) {
+      if (connection.usable && !this.isStale(connection, now)) return connection
       connection.destroy()
     }
-    return open()
-  }
-  const endSweep = () => {
-    if (timer !== null) clearInterval(timer)
-    timer = null
-  }
-  const sweep = () => {
-    const now = performance.now()
-    for (const connection of idle.filter((each) => stale(each, now))) connection.destroy()
-    if (idle.length === 0) endSweep()
-  }
-  upstream.resolver.watch(hostname)
-  const stop = () => {
-    if (!closed) upstream.resolver.unwatch(hostname)
-    closed = true
-    endSweep()
+    return this.connect(false)
   }
 
-  return {
-    acquire,
-    get idle(): number {
-      return idle.length
-    },
-    get open(): number {
-      return all.size
-    },
-    /** Later connections use this identity. `trusted`: the present ones may be used further. */
-    setTls(tls: TlsIdentity, trusted: boolean): void {
-      connector.close()
-      connector = connectorOf(origin, { ...upstream, tls })
-      if (trusted) return
-      for (const connection of idle.splice(0)) connection.destroy()
-      for (const connection of all) distrusted.add(connection)
-    },
-    /** Closes idle connections now, and the others when their responses are complete. */
-    close(): void {
-      stop()
-      connector.close()
-      for (const connection of idle.splice(0)) connection.destroy()
-    },
-    destroy(): void {
-      stop()
-      for (const connection of [...all]) connection.destroy()
-      connector.destroy()
-    },
+  get idle(): number {
+    return this.idleOnes.length
+  }
+
+  get open(): number {
+    return this.all.size
+  }
+
+  /** Later connections use this identity. `trusted`: the present ones may be used further. */
+  setTls(tls: TlsIdentity, trusted: boolean): void {
+    this.connector.close()
+    this.connector = connectorOf(this.origin, { ...this.upstream, tls })
+    if (trusted) return
+    for (const connection of this.idleOnes.splice(0)) connection.destroy()
+    for (const connection of this.all) this.distrusted.add(connection)
+  }
+
+  /** Closes idle connections now, and the others when their responses are complete. */
+  close(): void {
+    this.stop()
+    this.connector.close()
+    for (const connection of this.idleOnes.splice(0)) connection.destroy()
+  }
+
+  destroy(): void {
+    this.stop()
+    for (const connection of [...this.all]) connection.destroy()
+    this.connector.destroy()
+  }
+
+  private eventsOf(): PoolEvents {
+    return {
+      released: (connection, now) => {
+        if (this.closed || this.isStale(connection, now)) return connection.destroy()
+        this.idleOnes.push(connection)
+        this.timer ??= setInterval(() => this.sweep(), sweepInterval).unref()
+      },
+      added: (connection) => {
+        this.all.add(connection)
+      },
+      removed: (connection) => {
+        this.all.delete(connection)
+        this.distrusted.delete(connection)
+        const at = this.idleOnes.lastIndexOf(connection)
+        if (at >= 0) this.idleOnes.splice(at, 1)
+      },
+      connectFailed: (address) => this.upstream.resolver.failed(this.hostname, address),
+    }
+  }
+
+  private isStale(connection: Connection, now: number): boolean {
+    return (
+      connection.reusableUntil < now ||
+      connection.connectedAt + maxAge < now ||
+      this.distrusted.has(connection)
+    )
+  }
+
+  private connect(fresh: boolean): Connection {
+    const connection = this.connector.open(this.events, fresh)
+    this.all.add(connection)
+    return connection
+  }
+
+  private sweep(): void {
+    const now = performance.now()
+    for (const connection of this.idleOnes.filter((each) => this.isStale(each, now)))
+      connection.destroy()
+    if (this.idleOnes.length === 0) this.endSweep()
+  }
+
+  private endSweep(): void {
+    if (this.timer !== null) clearInterval(this.timer)
+    this.timer = null
+  }
+
+  private stop(): void {
+    if (!this.closed) this.upstream.resolver.unwatch(this.hostname)
+    this.closed = true
+    this.endSweep()
   }
 }

@@ -1,8 +1,10 @@
 /** A connection of the general lane to an endpoint, by undici: one Client each. */
+
 import { createRequire } from 'node:module'
 import type { LookupFunction, Socket } from 'node:net'
 import type { ConnectionOptions } from 'node:tls'
 import type undici from 'undici'
+import { Lazy } from '../../opd/base/lazy.ts'
 import { type Body, bytesOf, type ResponseSink, type SendFailure } from '../types.ts'
 import { header, plainPhrase, unsupportedCoding } from '../wire/headers.ts'
 import type { OutgoingRequest } from '../wire/outgoing-heads.ts'
@@ -29,23 +31,35 @@ interface Connector {
   onAddress: (address: string) => void
 }
 
-/** Opens connections to one origin. `tls`: options of `tls.connect`, asked for at the first connection. */
-export function undiciConnector(
-  origin: string,
-  lookup: LookupFunction,
-  tls: () => ConnectionOptions = () => ({}),
-) {
-  let opened: { connect: ReturnType<typeof buildConnector>; servername: string } | null = null
-  const open = () => {
-    const options = tls()
+/** Connects all connections to one origin. */
+class SharedConnector implements Connector {
+  onAddress: Connector['onAddress'] = () => {}
+  private readonly lookup: LookupFunction
+  private readonly opened: Lazy<{
+    connect: ReturnType<typeof buildConnector>
+    servername: string
+  }>
+
+  constructor(lookup: LookupFunction, tls: () => ConnectionOptions) {
+    this.lookup = lookup
+    this.opened = new Lazy(() => this.open(tls()))
+  }
+
+  readonly connect = ((options, callback) => {
+    const { connect, servername } = this.opened.value
+    // undici would take the name of the Host header.
+    return connect({ ...options, servername }, callback)
+  }) satisfies ReturnType<typeof buildConnector>
+
+  private open(options: ConnectionOptions) {
     const connect = buildConnector({
       ...options,
       timeout: 10_000,
       allowH2: false,
       autoSelectFamily: false,
       lookup: ((name, options, callback) => {
-        const { onAddress } = connector
-        lookup(name, options, (error, address, family) => {
+        const { onAddress } = this
+        this.lookup(name, options, (error, address, family) => {
           onAddress(String(address))
           callback(error, address, family)
         })
@@ -53,14 +67,15 @@ export function undiciConnector(
     } as undici.buildConnector.BuildOptions)
     return { connect, servername: options.servername ?? '' }
   }
-  const connector: Connector = {
-    connect(options, callback) {
-      opened ??= open()
-      // undici would take the name of the Host header.
-      return opened.connect({ ...options, servername: opened.servername }, callback)
-    },
-    onAddress() {},
-  }
+}
+
+/** Opens connections to one origin. `tls`: options of `tls.connect`, asked for at the first connection. */
+export function undiciConnector(
+  origin: string,
+  lookup: LookupFunction,
+  tls: () => ConnectionOptions = () => ({}),
+) {
+  const connector = new SharedConnector(lookup, tls)
   return (events: PoolEvents): Connection => new UndiciClient(origin, connector, events)
 }
 

@@ -88,7 +88,7 @@ export const rollback =
   async ({ dir, store }) => {
     // A relative stateDir resolves to an empty folder if the command runs in another directory.
     if (!existsSync(dir)) throw new Error(`no models in ${resolve(dir)}: run it where a node runs`)
-    const loaded = await snapshotCatalog(dir).load(id)
+    const loaded = await snapshotCatalog(dir).loadSnapshots(id)
     await rollBack(store, Date.now(), loaded, entryOf('rollback'))
     return `rolled back to ${loaded.map(({ snapshot }) => snapshot).join(' and ')}\n`
   }

@@ -1,5 +1,7 @@
 /** Faults of a configuration in words: path, found value, allowed value. Secrets are not repeated. */
+
 import type * as z from 'zod'
+import { Lazy } from '../../opd/base/lazy.ts'
 import { jsonSchema } from './schema.ts'
 import { type Path, pathText, valueAt } from './values.ts'
 
@@ -23,12 +25,11 @@ interface SchemaNode {
 }
 
 /** Created once: ten thousand suppliers may share one unknown key. */
-let schema: SchemaNode | null = null
+const schema = new Lazy(() => jsonSchema() as SchemaNode)
 
 /** The keys that the schema knows at a path. */
 function knownKeys(path: Path): string[] {
-  schema ??= jsonSchema() as SchemaNode
-  let nodes: SchemaNode[] = [schema]
+  let nodes: SchemaNode[] = [schema.value]
   const open = (node: SchemaNode): SchemaNode[] => [node, ...(node.anyOf ?? []).flatMap(open)]
   for (const part of path)
     nodes = nodes

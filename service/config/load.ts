@@ -26,7 +26,7 @@ const noSuppliers: ConfigFault = {
  * @param replaces whether the configuration in use has suppliers
  */
 export function loadConfig(file: string, replaces = false): LoadedConfig {
-  const { loaded, supplierFiles } = createFileLoader(file)(null, replaces)
+  const { loaded, supplierFiles } = new FileLoader(file).loadFiles(null, replaces)
   const { config } = loaded
   if (config === null) return loaded
   const suppliers = supplierFiles.flatMap((each) => each.suppliers ?? [])
@@ -37,17 +37,24 @@ export function loadConfig(file: string, replaces = false): LoadedConfig {
  * Reads the configuration, without the suppliers of its folders, and the files of these. Files that have not changed since the
  * call before are not parsed and checked again.
  */
-export function createFileLoader(file: string) {
-  let lastMain: MainFile | null = null
+export class FileLoader {
+  readonly file: string
+  private lastMain: MainFile | null = null
+
+  constructor(file: string) {
+    this.file = file
+  }
+
   /**
    * @param before the files of suppliers in use, which a file with a fault keeps; null: this is a start
    * @param replaces whether the configuration in use has suppliers
    */
-  return (before: readonly UsedSupplierFile[] | null, replaces = false): LoadedFiles => {
+  loadFiles(before: readonly UsedSupplierFile[] | null, replaces = false): LoadedFiles {
+    const { lastMain } = this
     const isUsable = lastMain?.loaded.faults.length === 0 && areUnchanged(lastMain.loaded.files)
-    const main = isUsable ? lastMain! : loadMain(file, replaces)
-    lastMain = main
-    return withFolders(file, main, before)
+    const main = isUsable ? lastMain! : loadMain(this.file, replaces)
+    this.lastMain = main
+    return withFolders(this.file, main, before)
   }
 }
 

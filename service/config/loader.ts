@@ -96,22 +96,48 @@ async function receive<Row>(port: MessagePort, count: number, take: (row: Row) =
   }
 }
 
-/**
- * A function that loads the configuration on a thread, as often as it is called.
- *
- * @param file path
- * @param time milliseconds of one load
- */
-export function createLoad(file: string, { time, memory } = limits): Load {
+/** Loads the configuration on a thread, as often as it is asked to. */
+class ConfigLoader {
+  private readonly file: string
+  private readonly memory: number
+  private readonly thread: LoadThread
   /** By the digest of their JSON. */
-  let known = new Map<string, SupplierConfig>()
-  let supplierFiles: readonly KnownFile[] | null = null
-  let read: FileVersions = new Map([[resolve(file), '']])
-  const thread = new LoadThread({ time, memory })
+  private known = new Map<string, SupplierConfig>()
+  private supplierFiles: readonly KnownFile[] | null = null
+  private readFiles: FileVersions
 
-  async function receiveConfig(port: MessagePort, summary: LoadSummary): Promise<LoadedConfig> {
+  constructor(file: string, { time, memory }: typeof limits) {
+    this.file = file
+    this.memory = memory
+    this.thread = new LoadThread({ time, memory })
+    this.readFiles = new Map([[resolve(file), '']])
+  }
+
+  async loadConfig(): Promise<LoadedConfig> {
+    const { port1: port, port2 } = new MessageChannel()
+    // If the thread ends early, these are what it has read.
+    const before = await currentVersions(this.readFiles.keys())
+    const { file, thread, supplierFiles } = this
+    const task = { file, known: [...this.known.keys()], before: supplierFiles, port: port2 }
+    try {
+      return await this.receiveConfig(port, await thread.run(task))
+    } catch (error) {
+      const faults = [{ path: '', line: null, ...failureOf(error as Error, this.memory) }]
+      return {
+        ...{ config: null, faults, invalidOpd: new Set(), files: before },
+        ...{ nodeFiles: new Set<string>(), keptFaults: [], fileOf: new Map() },
+      }
+    } finally {
+      port.close()
+      const isStart = supplierFiles === null
+      if (isStart) thread.end()
+      else thread.keep()
+    }
+  }
+
+  private async receiveConfig(port: MessagePort, summary: LoadSummary): Promise<LoadedConfig> {
     const { config, invalidOpd, files, nodeFiles, fileOf } = summary
-    read = files
+    this.readFiles = files
     const changed = new Map<string, SupplierConfig>()
     await receive<SupplierRow>(port, summary.changed, ({ digest, supplier }) => {
       changed.set(digest, supplier)
@@ -121,31 +147,21 @@ export function createLoad(file: string, { time, memory } = limits): Load {
     await receive<ConfigFault>(port, summary.keptFaults, (fault) => void keptFaults.push(fault))
     const loaded = { faults, keptFaults, invalidOpd, files, nodeFiles, fileOf }
     if (config === null) return { config, ...loaded }
-    known = new Map(
-      summary.digests.map((digest) => [digest, changed.get(digest) ?? known.get(digest)!]),
+    this.known = new Map(
+      summary.digests.map((digest) => [digest, changed.get(digest) ?? this.known.get(digest)!]),
     )
-    supplierFiles = summary.supplierFiles
-    return { config: { ...config, suppliers: [...known.values()] }, ...loaded }
+    this.supplierFiles = summary.supplierFiles
+    return { config: { ...config, suppliers: [...this.known.values()] }, ...loaded }
   }
+}
 
-  return async () => {
-    const { port1: port, port2 } = new MessageChannel()
-    // If the thread ends early, these are what it has read.
-    const before = await currentVersions(read.keys())
-    const isStart = supplierFiles === null
-    const task = { file, known: [...known.keys()], before: supplierFiles, port: port2 }
-    try {
-      return await receiveConfig(port, await thread.run(task))
-    } catch (error) {
-      const faults = [{ path: '', line: null, ...failureOf(error as Error, memory) }]
-      return {
-        ...{ config: null, faults, invalidOpd: new Set(), files: before },
-        ...{ nodeFiles: new Set<string>(), keptFaults: [], fileOf: new Map() },
-      }
-    } finally {
-      port.close()
-      if (isStart) thread.end()
-      else thread.keep()
-    }
-  }
+/**
+ * A function that loads the configuration on a thread, as often as it is called.
+ *
+ * @param file path
+ * @param bounds `time`: milliseconds of one load; `memory`: MiB of the thread
+ */
+export function createLoad(file: string, bounds = limits): Load {
+  const loader = new ConfigLoader(file, bounds)
+  return () => loader.loadConfig()
 }

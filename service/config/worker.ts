@@ -5,7 +5,7 @@ import { getOrAdd } from '../../opd/base/get-or-add.ts'
 import type { LoadedConfig } from './check.ts'
 import type { ConfigFault } from './faults.ts'
 import type { FileVersions } from './files.ts'
-import { createFileLoader } from './load.ts'
+import { FileLoader } from './load.ts'
 import type { SupplierConfig } from './schema.ts'
 import type { UsedSupplierFile } from './supplier-files.ts'
 
@@ -112,11 +112,11 @@ function digestsOf(
   })
 }
 
-let loadFiles: ReturnType<typeof createFileLoader> | undefined
+let loader: FileLoader | undefined
 
 function load({ file, port, known: knownDigests, before }: LoadTask): void {
-  loadFiles ??= createFileLoader(file)
-  const { loaded, supplierFiles } = loadFiles(before, knownDigests.length > 0)
+  loader ??= new FileLoader(file)
+  const { loaded, supplierFiles } = loader.loadFiles(before, knownDigests.length > 0)
   const { config, invalidOpd, files, nodeFiles, fileOf } = loaded
   const faults = truncateFaults(loaded.faults)
   const keptFaults = truncateFaults(loaded.keptFaults)

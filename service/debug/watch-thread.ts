@@ -80,9 +80,9 @@ async function currentStack(): Promise<string[]> {
   const paused = new Promise<Frame[]>((resolve) => {
     thread.on<{ callFrames: Frame[] }>('Debugger.paused', ({ callFrames }) => resolve(callFrames))
   })
-  void thread.post('Debugger.enable')
-  void thread.post('Debugger.pause')
-  const frames = await paused
+  const asked = Promise.all([thread.post('Debugger.enable'), thread.post('Debugger.pause')])
+  // The thread may pause before it has responded; the end of the session then rejects these requests, which nothing needs.
+  const frames = await Promise.race([paused, asked.then(() => paused)])
   // The thread goes on when its last session ends.
   thread.close()
   return frames.slice(0, maxFrames).map(({ functionName, location }) => {

@@ -53,12 +53,21 @@ function numbersOf(counters: object): number[] {
   return numbers
 }
 
+/** Adds what `Increments` returned. */
 function add(counters: object, increments: Float64Array): void {
   let at = 0
-  visitNumbers(counters, (value) => value + (increments[at++] ?? 0))
+  let next = 0
+  visitNumbers(counters, (value) => {
+    if (increments[next] !== at++) return value
+    next += 2
+    return value + increments[next - 1]!
+  })
 }
 
-/** Increments since the last call, by the identity of the counters. */
+/**
+ * Increments since the last call, by the identity of the counters: the place of a number that has changed, and by how much.
+ * Most cells of histograms have not.
+ */
 class Increments {
   private readonly before = new WeakMap<object, number[]>()
 
@@ -66,7 +75,12 @@ class Increments {
     const now = numbersOf(counters)
     const before = this.before.get(counters)
     this.before.set(counters, now)
-    return Float64Array.from(now, (value, at) => value - (before?.[at] ?? 0))
+    const changes: number[] = []
+    for (let at = 0; at < now.length; at++) {
+      const change = now[at]! - (before?.[at] ?? 0)
+      if (change !== 0) changes.push(at, change)
+    }
+    return Float64Array.from(changes)
   }
 }
 
@@ -122,7 +136,7 @@ export function countsTaker(stats: EngineStats, proxy: ProxyCounters): () => Cou
     decodedBefore += decoded
     const faults = increments.of(stats.faults)
     return {
-      ...{ requests, suppliers, faults, decoded, lag: proxy.largestLag.take() },
+      ...{ requests, suppliers, faults, decoded, lag: proxy.largestLag.takeLargest() },
       closed: closed.of(proxy.closed),
       logged: logged.of(proxy.logged),
     }

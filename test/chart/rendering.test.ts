@@ -202,6 +202,20 @@ t.test('a port of the machine is taken by one pod after the other', needsHelm, a
   t.same(spec.strategy.rollingUpdate, { maxUnavailable: 1, maxSurge: 0 })
 })
 
+t.test('native histograms are asked for beside the buckets of dashboards', needsHelm, async (t) => {
+  const set = 'metrics.serviceMonitor.enabled=true,metrics.serviceMonitor.nativeHistograms=true'
+  const [monitor] = kindOf<{ scrapeProtocols: string[] }>('ServiceMonitor', set)
+  t.equal(monitor!.spec.scrapeProtocols[0], 'PrometheusProto')
+  t.match(monitor!.spec, {
+    scrapeClassicHistograms: true,
+    endpoints: [
+      { relabelings: [{ targetLabel: '__scrape_native_histograms__', replacement: 'true' }] },
+    ],
+  })
+  const [plain] = kindOf<object>('ServiceMonitor', 'metrics.serviceMonitor.enabled=true')
+  t.notMatch(JSON.stringify(plain), /scrapeProtocols|native/)
+})
+
 t.test('a PodMonitor takes the place of the ServiceMonitor', needsHelm, async (t) => {
   const set = 'metrics.podMonitor.enabled=true,metrics.serviceMonitor.interval=7s'
   const [monitor] = kindOf<{ podMetricsEndpoints: object[]; selector: { matchLabels: object } }>(

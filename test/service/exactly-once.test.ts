@@ -1,7 +1,7 @@
 /**
  * Three whole nodes on one PostgreSQL and one Redis. Notices arrive in any order and at any node, 30 % of them again,
  * with and without context, while Redis is killed, a node is killed and another one is cut off from Redis. Afterwards
- * each win is one row and the sums are exact (CONTRACT 6). `NOTICES=100000` sends more.
+ * each win is one row and the sums are exact (CONTRACT 6); so is each billing notice of a supplier that sends both. `NOTICES=100000` sends more.
  */
 import pg from 'pg'
 import t from 'tap'
@@ -32,6 +32,8 @@ function dice(seed: number) {
 interface Win {
   id: string
   svcOpd: string
+  /** The events that its supplier reports. */
+  events: readonly string[]
   in: string
   cleared: string
   /** A notice with context was acknowledged. */
@@ -60,7 +62,10 @@ t.test('exactly once', { skip: postgresAbsent || redisAbsent }, async (t) => {
       more: `store: {database: "${postgres.url}", redis: "${
         at === 2 ? `redis://127.0.0.1:${link.port}` : redis.url
       }"}\nopd: {keys: [{id: 1, secret: ${key}}]}`,
-      suppliers: ['id: acme, opd: {enabled: true, holdout: 0}'],
+      suppliers: [
+        'id: acme, opd: {enabled: true, holdout: 0}',
+        'id: both, notices: both, opd: {enabled: true, holdout: 0}',
+      ],
     })
   const nodes: Node[] = []
   for (const at of folders.keys()) nodes.push(await start(at))
@@ -70,28 +75,30 @@ t.test('exactly once', { skip: postgresAbsent || redisAbsent }, async (t) => {
   })
 
   const won: Win[] = []
+  let auctionCount = 0
   while (won.length < wins) {
+    const ssp = auctionCount++ % 4 === 0 ? 'both' : 'acme'
+    const events = ssp === 'both' ? ['win', 'billing'] : ['win']
     const auctions = nodes.map((node, at) => ({
       node,
       asked: Array.from({ length: bidsOfAuction }, (_, n) => ({
         id: `b${won.length + at * bidsOfAuction + n}`,
+        ssp,
         price: Number((0.5 + 4 * roll()).toFixed(4)),
       })),
     }))
     const answers = await Promise.all(auctions.map(({ node, asked }) => node.bids(asked)))
     for (const { id, svcOpd, in: before, out } of answers.flat())
       won.push({
-        ...{ id, svcOpd, in: before, proved: false },
+        ...{ id, svcOpd, events, in: before, proved: false },
         cleared: (Number(out) * (0.3 + 0.7 * roll())).toFixed(4),
       })
   }
-  const events = [
-    ...won.map((win) => ({ win, context: roll() < 0.5 })),
-    ...Array.from({ length: Math.round(won.length * 0.3) }, () => ({
-      win: won[Math.floor(roll() * won.length)]!,
-      context: roll() < 0.5,
-    })),
-  ]
+  const once = won.flatMap((win) => win.events.map((event) => ({ win, event })))
+  const again = Array.from({ length: Math.round(once.length * 0.3) }, () => {
+    return once[Math.floor(roll() * once.length)]!
+  })
+  const events = [...once, ...again].map((each) => ({ ...each, context: roll() < 0.5 }))
   for (let at = events.length - 1; at > 0; at--) {
     const other = Math.floor(roll() * (at + 1))
     ;[events[at], events[other]] = [events[other]!, events[at]!]
@@ -141,7 +148,7 @@ t.test('exactly once', { skip: postgresAbsent || redisAbsent }, async (t) => {
   async function caller(): Promise<void> {
     for (let event = await nextEvent(); event !== undefined; event = await nextEvent()) {
       const { win, context } = event
-      const query = { bid_id: win.id, price: win.cleared }
+      const query = { bid_id: win.id, price: win.cleared, event: event.event }
       for (let at = next % nodes.length; ; at = (at + 1) % nodes.length) {
         const given = context ? { ...query, svc_opd: win.svcOpd } : query
         const answer = await nodes[at]!.notify(given).catch(() => null)
@@ -153,7 +160,7 @@ t.test('exactly once', { skip: postgresAbsent || redisAbsent }, async (t) => {
         if (answer !== null && answer.http < 500) t.fail(`${answer.http}`)
         await timePasses(20, 'a platform sends again later')
       }
-      if (context) win.proved = true
+      if (context && event.event === 'win') win.proved = true
       sent++
       if (due(sent)) happening = happening.then(faults.shift()![1])
     }
@@ -171,27 +178,47 @@ t.test('exactly once', { skip: postgresAbsent || redisAbsent }, async (t) => {
     async () => (await client.query<{ n: number }>(unattributed)).rows[0]!.n <= won.length / 100,
     { what: 'at most 1 % of the wins is unattributed' },
   )
-  const { rows } = await client.query<{
+  const { rows: all } = await client.query<{
     bid_id: string
+    event: string
     status: string
     cleared: string
     margin: string | null
-  }>('select bid_id, status, cleared::text, margin::text from ledger_days')
+  }>('select bid_id, event, status, cleared::text, margin::text from ledger_days')
+  const rows = all.filter(({ event }) => event === 'win')
   t.equal(rows.length, won.length, 'one row for each win')
   const byBid = new Map(rows.map((row) => [row.bid_id, row]))
   t.equal(byBid.size, won.length, 'each win has one')
+  const billed = all.filter(({ event }) => event === 'billing').map(({ bid_id }) => bid_id)
+  t.same(
+    billed.toSorted(),
+    once.flatMap(({ win, event }) => (event === 'billing' ? [win.id] : [])).toSorted(),
+    'one row for each billing notice',
+  )
+  for (const node of nodes) {
+    const metrics = await node.metrics()
+    const received = sumOf(metrics, 'bidweir_impressions_received_total')
+    t.equal(received, sumOf(metrics, 'bidweir_impressions_total'), 'each notice has a status')
+  }
   const sum = (values: Iterable<bigint>) => [...values].reduce((one, other) => one + other, 0n)
   const attributed = rows.filter(({ status }) => status === 'attributed')
+  // Of a supplier that sends both the billing notice has the margin.
+  const paid = all.filter(({ margin }) => margin !== null)
+  const placed = new Set(
+    all.flatMap(({ bid_id, event, status }) =>
+      status === 'attributed' ? [`${event} ${bid_id}`] : [],
+    ),
+  )
   t.equal(
     sum(rows.map(({ cleared }) => micros(cleared))),
     sum(won.map(({ cleared }) => micros(cleared))),
     'cleared prices, to the last digit',
   )
   t.equal(
-    sum(attributed.map(({ margin }) => micros(margin!))),
+    sum(paid.map(({ margin }) => micros(margin!))),
     sum(
       won
-        .filter(({ id }) => byBid.get(id)?.status === 'attributed')
+        .filter(({ id, events }) => placed.has(`${events.at(-1)} ${id}`))
         .map((win) => micros(win.in) - micros(win.cleared)),
     ),
     'margins, to the last digit',

@@ -103,40 +103,6 @@ t.test('two nodes', { skip: postgresAbsent || redisAbsent }, async (t) => {
     t.ok(median < 2000, `in effect after ${median.toFixed()} ms (median)`)
   })
 
-  t.test('a win is one win on whichever node, with and without Redis', async (t) => {
-    const bearer = { authorization: `Bearer ${await one.login()}` }
-    const outcome = async (node: Node, bid_id: string, svc_opd?: string) =>
-      (await node.notify({ bid_id, price: '0.5', svc_opd }, bearer)).body
-    const [a, b, c, d] = await Promise.all(
-      ['a', 'b', 'c', 'd'].map((name) => one.bid({ id: `win-${name}` })),
-    )
-    t.match(await outcome(two, 'win-a', a!.svcOpd), { status: 'attributed', by: 'context' })
-    t.match(
-      await outcome(one, 'win-a'),
-      { status: 'duplicate' },
-      'reported with its context, then without',
-    )
-    for (const bid of ['win-b', 'win-c', 'win-d']) await until(() => redis.holds(bid))
-    t.match(
-      await outcome(two, 'win-b'),
-      { status: 'attributed', by: 'bid_log' },
-      'by the shared log',
-    )
-    t.match(await outcome(one, 'win-b', b!.svcOpd), { status: 'duplicate' })
-
-    await redis.stop()
-    t.match(await outcome(two, 'win-c', c!.svcOpd), { status: 'attributed', by: 'context' })
-    t.match(await outcome(one, 'win-c'), { status: 'duplicate' }, 'the ledger tells')
-    const provisional = { status: 'unattributed', reason: 'provisional' }
-    t.match(await outcome(one, 'win-d'), provisional, 'the memory of its node would be a guess')
-    t.match(await outcome(two, 'win-d', d!.svcOpd), { status: 'attributed', by: 'context' })
-    const alone = await one.bid({ id: 'win-e' })
-    t.equal(Number(alone.out), alone.price, 'bid traffic goes on')
-    await redis.start()
-    t.match(await outcome(two, 'win-e', alone.svcOpd), { status: 'attributed' })
-    t.match(await outcome(one, 'win-e'), { status: 'duplicate' })
-  })
-
   t.test('an allotment is shared by the nodes that live', async (t) => {
     const allotted = async (node: Node) =>
       (await node.metrics()).get('bidweir_qps_allotment{ssp="acme"}')

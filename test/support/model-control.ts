@@ -28,7 +28,7 @@ export async function operatorOf(
     freeze: (frozen: boolean) => setFrozen(store, 1e12, frozen, entry),
     /** To a snapshot of the folder. */
     async rollback(dir: string, id?: string): Promise<string[]> {
-      const loaded = await snapshotCatalog(dir, validate).load(id)
+      const loaded = await snapshotCatalog(dir, validate).loadSnapshots(id)
       await rollBack(store, 1e12, loaded, entry)
       return loaded.map(({ snapshot }) => snapshot)
     },

@@ -17,7 +17,6 @@ const unions = {
   lowered: [0],
   /** Bids whose price shows what a lower price loses. */
   tried: [0, 1],
-  own: [2],
   optimised: [0, 1, 2, 3],
   holdout: [4],
   /** Bids at their own price that would have been lowered. */

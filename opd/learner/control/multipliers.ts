@@ -17,17 +17,21 @@ const [gainFirst, gainLast, gainFalls] = [0.012, 0.003, 300]
 const gainMargin = 0.1
 /** A smaller permitted share counts as this one: a floor of 1 permits nothing. */
 const leastShare = 0.002
-/** Bounds of a multiplier. From the lower one it rises again in time; at the upper one bids keep their own price. */
-const least = 0.02
+/**
+ * Bounds of a multiplier. From the lower one it rises again within some hundred decisions, from .02 it took more than a thousand;
+ * at the upper one bids keep their own price.
+ */
+const least = 0.1
 const most = 54
 /** Upper bound in margin mode. */
 const mostMargin = 200
 /**
  * A floor is a promise about all bids of a long time. What was lost is counted with so many standard errors of its multiple.
  * What is left of the permitted loss, or was lost beyond it, is made up for within a share of the bids so far, and at least so
- * many bids. The loss that may be expected of a bid is at most so many times the permitted one.
+ * many bids: sooner, each new estimate of the multiple would stop prices, or let them fall at once. The loss that may be expected
+ * of a bid, with the same errors, is at most so many times the permitted one.
  */
-const [errors, madeUpIn, madeUpLeast, mostAllowed] = [1, 0.25, 500, 1.1]
+const [errors, madeUpIn, madeUpLeast, mostAllowed] = [1.2, 0.6, 500, 1.4]
 /** Decisions that are counted. */
 const horizon = 50_000
 /**
@@ -94,9 +98,9 @@ class Ledger {
    */
   allowed(permitted: number, { mean, deviation }: Multiple): number {
     const { base, lost } = this
-    const left = permitted * base - (mean + errors * deviation) * lost
-    const by = left / Math.max(madeUpLeast, madeUpIn * base)
-    return within(permitted + by, 0, mostAllowed * permitted)
+    const careful = mean + errors * deviation
+    const by = (permitted * base - careful * lost) / Math.max(madeUpLeast, madeUpIn * base)
+    return within(permitted + by, 0, (mostAllowed * permitted * mean) / careful)
   }
 
   /** The share by which gains and losses of a bid are divided before they move the multiplier. */

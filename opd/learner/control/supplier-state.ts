@@ -15,10 +15,10 @@ const measureEvery = 64
 const killBelow = 0.02
 
 /**
- * Share of bids that keep their own price although a lower one is best: at first, and at last. It falls with the bids of all
- * suppliers.
+ * Share of bids that keep their own price although a lower one is best: at first, when nothing else shows what a lower price
+ * loses, and at last. It falls with the bids of all suppliers.
  */
-const held = { first: 0.1, last: 0.04, falls: 50_000 }
+const held = { first: 0.3, last: 0.04, falls: 6000 }
 /** With so many wins at lower prices half of the permitted loss may be used. */
 const halfTrust = 100
 /** Bids at lower prices that are counted as sent and as settled. */

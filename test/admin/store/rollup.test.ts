@@ -3,6 +3,7 @@ import { hourOf } from '../../../admin/store/hour.ts'
 import { createRollup } from '../../../admin/store/rollup.ts'
 import { decided } from '../../support/decision-record.ts'
 import { onBoth, recordingLog, storeAt } from '../../support/store.ts'
+import { until } from '../../support/until.ts'
 
 const now = 1_790_000_000_000
 
@@ -91,5 +92,37 @@ onBoth(async (t, database) => {
     'every bid is counted once, whatever its hour and however many names there are',
   )
   t.equal(Number(rows), new Set([now, now + hour, now - 1].map(hourOf)).size * 750)
+  t.same(warnings, [])
+})
+
+onBoth(async (t, database) => {
+  const { warnings, log } = recordingLog()
+  const store = await storeAt(t, database, { now: () => now, log })
+  const rollup = createRollup(store, log)
+  t.teardown(() => rollup.close())
+  const decideAll = () => {
+    for (let n = 0; n < 4000; n++) {
+      const record = decided({ at: now, supplier: `s-${n % 1000}`, publisher: `p-${n}` })
+      rollup.decided(record, 2, 1)
+    }
+  }
+  const stored = async () => {
+    const { rows, bids } = await store.db
+      .selectFrom('decided')
+      .select(({ fn }) => [fn.countAll().as('rows'), fn.sum('bids').as('bids')])
+      .executeTakeFirstOrThrow()
+    return { rows: Number(rows), bids: Number(bids) }
+  }
+  decideAll()
+  let seen = await stored()
+  await until(async () => {
+    seen = await stored()
+    return seen.rows >= 2500
+  })
+  t.same(seen, { rows: 2500, bids: 2500 }, 'a round writes 2,500 rows')
+  decideAll()
+  await until(async () => (await stored()).rows === 4000)
+  await rollup.flush()
+  t.same(await stored(), { rows: 4000, bids: 8000 }, 'rows that wait take up later bids')
   t.same(warnings, [])
 })

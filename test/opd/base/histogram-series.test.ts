@@ -1,5 +1,6 @@
 /** Histograms of a scrape: the busiest suppliers have their own, nothing falls, and nothing is lost. */
 import t from 'tap'
+import { classicBuckets } from '../../../opd/base/buckets.ts'
 import { HistogramSeries } from '../../../opd/base/histogram-series.ts'
 import { others } from '../../../opd/base/metrics.ts'
 
@@ -8,7 +9,7 @@ const made = () => ({ counts: new Float64Array(bounds.length + 1), sum: 0 })
 
 function world(names: string[], most: number) {
   const all = new Map(names.map((name) => [name, made()]))
-  const series = new HistogramSeries('x', bounds, most)
+  const series = new HistogramSeries('x', classicBuckets(bounds), most)
   const rows = () => [...all].map(([ssp, of]) => [{ ssp }, of] as [{ ssp: string }, typeof of])
   return {
     observe(name: string, times: number) {

@@ -16,11 +16,19 @@ interface Market {
   lost?: number
   /** Notices say the lowest winning price. */
   says?: boolean
+  seed?: number
 }
 
-function verified({ bids, multiple = 1, held = 0.1, lost = 0, says = false }: Market): Evidence {
+function verified({
+  bids,
+  multiple = 1,
+  held = 0.1,
+  lost = 0,
+  says = false,
+  seed = 7,
+}: Market): Evidence {
   const evidence = new Evidence(1000)
-  const random = source(7)
+  const random = source(seed)
   for (let n = 0; n < bids; n++) {
     const group = random() < held ? 'held' : 'lowered'
     const isHeld = group === 'held'
@@ -49,6 +57,26 @@ t.test('bids that keep their price by chance show what lower prices lose', (t) =
         t.ok(Math.abs(mean - multiple) < 3 * deviation, `${mean} for ${multiple}`)
         t.ok(deviation < 0.12, `${deviation}`)
       }
+  t.end()
+})
+
+t.test('the multiple is right on average with few held bids too', (t) => {
+  const draws = 4000
+  let sum = 0
+  for (let seed = 1; seed <= draws; seed++)
+    sum += found(verified({ bids: 600, multiple: unmeasured().mean, seed })).mean
+  t.ok(Math.abs(sum / draws - unmeasured().mean) < 0.008, `${sum / draws}`)
+  t.end()
+})
+
+t.test('bids whose own price is the best show nothing about lower prices', (t) => {
+  const evidence = verified({ bids: 20_000, multiple: 2 })
+  const before = found(evidence)
+  for (let n = 0; n < 20_000; n++) {
+    evidence.exposed('own', { inBa: 2, sent: 2, winIn, winOut: winIn, weight: 0 })
+    if (n % 5 === 0) evidence.won('own', 2, 2, 0)
+  }
+  t.same(found(evidence), before)
   t.end()
 })
 

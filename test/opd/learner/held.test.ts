@@ -33,7 +33,7 @@ t.test(
     }
     t.ok(counts.holdout > 340 && counts.holdout < 460, `${counts.holdout} held out`)
     const share = counts.held / (counts.held + counts.lowered)
-    t.ok(share > 0.05 && share < 0.14, `${share} of the treated bids are held`)
+    t.ok(share > 0.13 && share < 0.21, `${share} of the treated bids are held`)
     t.end()
   },
 )

@@ -214,12 +214,50 @@ t.test(
       )
     for (let n = 0; n < 1000; n++) decide(0.3, 0.05)
     for (let n = 0; n < 6000; n++) decide(0.03, 0)
-    const before = controller.spend
+    // Not at its lower bound, from which it could not fall.
+    controller.startFrom({ spend: 3, wins: 3, margin: 1 })
     for (let n = 0; n < 100; n++) decide(0.03, 0.01)
-    t.ok(
-      controller.spend < before,
-      '1,000 bids that lost 5 % are made up for by 6,000 that lost none',
-    )
+    t.ok(controller.spend < 3, '1,000 bids that lost 5 % are made up for by 6,000 that lost none')
     t.end()
   },
 )
+
+t.test('a multiplier at its lower bound rises again within 1,000 bids', (t) => {
+  const controller = new Multipliers()
+  const policy = { minWinRate: 0.97 }
+  const decide = (loss: number) =>
+    controller.decided(
+      policy,
+      'revenue',
+      { inBa: 1, out: 0.9, winIn: 0.3, winOut: 0.3 * (1 - loss), explored: false },
+      new Evidence(),
+      known,
+      false,
+    )
+  for (let n = 0; n < 20_000; n++) decide(0)
+  const lowest = controller.spend
+  for (let n = 0; n < 1000; n++) decide(0.06)
+  t.ok(controller.spend > 0.5, `${lowest} to ${controller.spend}`)
+  t.end()
+})
+
+t.test('what may be lost of a bid is less the less is known of the multiple', (t) => {
+  const policy = { minWinRate: 0.97 }
+  const rests = [0, 0.5].map((deviation) => {
+    const controller = new Multipliers()
+    const multiple = { mean: 1, deviation }
+    // Nothing was lost so far, so no earlier loss is made up for.
+    for (let n = 0; n < 10_000; n++)
+      controller.decided(
+        policy,
+        'revenue',
+        { inBa: 1, out: 0.9, winIn: 0.3, winOut: 0.3 * (n < 9000 ? 1 : 0.97), explored: false },
+        new Evidence(),
+        { wins: multiple, spend: multiple, trust: 1 },
+        false,
+      )
+    return controller.spend
+  })
+  t.ok(rests[0]! < rests[1]!, `${rests}`)
+  t.end()
+})

@@ -174,7 +174,7 @@ t.test('few whole requests are decoded at once, few wait, the rest is refused', 
   const body = request(256 * KiB, noise)
   const wire = zlib.gzipSync(body)
   const wanted = () => true
-  const decodes = Array.from({ length: 70 }, () => decoder.whole(wire, wanted))
+  const decodes = Array.from({ length: 70 }, () => decoder.decodeWhole(wire, wanted))
   t.match(decoder, { running: 2, waiting: 64 })
   t.equal(budget.bytes, 2 * limits.maxRequestBytes, 'reserved first')
   const ended = await Promise.all(decodes)
@@ -190,19 +190,23 @@ t.test('nothing is decoded without the memory for it', async (t) => {
   const decoder = new RequestDecoder(budget, () => limits, null)
   const long = zlib.gzipSync(request(256 * KiB, noise))
   budget.bytes = 1
-  t.equal(await decoder.whole(long, () => true), 'overload')
+  t.equal(await decoder.decodeWhole(long, () => true), 'overload')
   t.match(decoder.start(long), { whole: false })
   budget.bytes = limits.maxHeldBytes - 60 * KiB
   t.equal(decoder.start(long), 'overload')
   const decoded = decoder.bytes
-  t.equal(await decoder.whole(zlib.gzipSync('{}'), () => false), null, 'nobody wants it any more')
+  t.equal(
+    await decoder.decodeWhole(zlib.gzipSync('{}'), () => false),
+    null,
+    'nobody wants it any more',
+  )
   t.equal(decoder.bytes, decoded)
   budget.bytes = 0
   const packed = zlib.gzipSync(request(256 * KiB))
-  t.equal(await decoder.whole(packed, () => true), null, 'its length shows the bomb')
+  t.equal(await decoder.decodeWhole(packed, () => true), null, 'its length shows the bomb')
   packed.writeUInt32LE(9, packed.length - 4)
   const wasted = decoder.bytes
-  t.equal(await decoder.whole(packed, () => true), null, 'one with a false length')
+  t.equal(await decoder.decodeWhole(packed, () => true), null, 'one with a false length')
   t.ok(decoder.bytes - wasted <= 64 * KiB)
   t.equal(budget.bytes, 0)
 })

@@ -2,7 +2,7 @@
 import { createHook } from 'node:async_hooks'
 import { createServer } from 'node:net'
 import t from 'tap'
-import { createPool } from '../../../proxy/upstream/pool.ts'
+import { ConnectionPool } from '../../../proxy/upstream/pool.ts'
 import { createResolver } from '../../../proxy/upstream/resolver.ts'
 import { OutgoingRequest } from '../../../proxy/wire/outgoing-heads.ts'
 import { until } from '../../support/until.ts'
@@ -28,8 +28,9 @@ t.test(
         if (type === 'Timeout') timers++
       },
     }).enable()
-    const pools = Array.from({ length: 100 }, () =>
-      createPool(`http://127.0.0.1:${port}`, { resolver, lane: 'fast' }),
+    const pools = Array.from(
+      { length: 100 },
+      () => new ConnectionPool(`http://127.0.0.1:${port}`, { resolver, lane: 'fast' }),
     )
     hook.disable()
     t.teardown(() => {
@@ -71,7 +72,7 @@ for (const lane of ['fast', 'general'] as const)
     await new Promise<void>((resolve) => host.listen(0, '127.0.0.1', resolve))
     const { port } = host.address() as { port: number }
     const resolver = createResolver({ onError() {} })
-    const connections = createPool(`http://127.0.0.1:${port}`, { resolver, lane })
+    const connections = new ConnectionPool(`http://127.0.0.1:${port}`, { resolver, lane })
     t.teardown(() => {
       connections.destroy()
       resolver.close()

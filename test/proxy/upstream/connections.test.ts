@@ -1,7 +1,7 @@
 /** One connection to an endpoint, request by request. */
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import t from 'tap'
-import { createPool } from '../../../proxy/upstream/pool.ts'
+import { ConnectionPool } from '../../../proxy/upstream/pool.ts'
 import { createResolver } from '../../../proxy/upstream/resolver.ts'
 import { OutgoingRequest } from '../../../proxy/wire/outgoing-heads.ts'
 import { answerText, rawSupplier } from '../../support/supplier.ts'
@@ -9,7 +9,7 @@ import { answerText, rawSupplier } from '../../support/supplier.ts'
 t.test('an answer that its caller takes slowly does not hold up the next request', async (t) => {
   const supplier = await rawSupplier((socket) => socket.write(answerText('200 OK', 'body')))
   const resolver = createResolver({ onError: () => {} })
-  const connections = createPool(new URL(supplier.url).origin, { resolver, lane: 'fast' })
+  const connections = new ConnectionPool(new URL(supplier.url).origin, { resolver, lane: 'fast' })
   t.teardown(() => {
     connections.destroy()
     resolver.close()
@@ -55,7 +55,7 @@ for (const lane of ['fast', 'general'] as const)
       await new Promise<void>((resolve) => supplier.listen(0, '127.0.0.1', resolve))
       const resolver = createResolver({ onError: () => {} })
       const { port } = supplier.address() as AddressInfo
-      const connections = createPool(`http://127.0.0.1:${port}`, { resolver, lane })
+      const connections = new ConnectionPool(`http://127.0.0.1:${port}`, { resolver, lane })
       t.teardown(() => {
         connections.destroy()
         resolver.close()
@@ -95,7 +95,7 @@ for (const lane of ['fast', 'general'] as const)
       ),
     )
     const resolver = createResolver({ onError: () => {} })
-    const connections = createPool(new URL(supplier.url).origin, { resolver, lane })
+    const connections = new ConnectionPool(new URL(supplier.url).origin, { resolver, lane })
     t.teardown(() => {
       connections.destroy()
       resolver.close()

@@ -4,7 +4,7 @@ import type { LookupAddress } from 'node:dns'
 import { once } from 'node:events'
 import { connect, createServer } from 'node:net'
 import t, { type Test } from 'tap'
-import { createPool } from '../../../proxy/upstream/pool.ts'
+import { ConnectionPool } from '../../../proxy/upstream/pool.ts'
 import { createResolver } from '../../../proxy/upstream/resolver.ts'
 import { OutgoingRequest } from '../../../proxy/wire/outgoing-heads.ts'
 import { until } from '../../support/until.ts'
@@ -139,7 +139,7 @@ for (const lane of ['fast', 'general'] as const)
       onError: () => {},
       resolve: async () => at('127.0.0.2', '127.0.0.1'),
     })
-    const connections = createPool(`http://bids.example:${port}`, { resolver, lane })
+    const connections = new ConnectionPool(`http://bids.example:${port}`, { resolver, lane })
     t.teardown(() => {
       connections.destroy()
       resolver.close()
