@@ -22,9 +22,18 @@ function memoryLimit(): number {
 const quarter = (limit: number, least: number, most: number) =>
   Math.min(most, Math.max(least, Math.floor(limit / 4)))
 
-/** Bytes of request and response bodies in memory; above the limit, requests are refused with `overload`. */
+/**
+ * Bytes of request and response bodies in memory; above the limit, requests are refused with `overload`.
+ *
+ * @param setting `proxy.maxHeldBytes`, bytes
+ * @param limit bytes that the process may use
+ */
 export const heldBytesLimit = (setting: number | 'auto', limit = memoryLimit()): number =>
   setting === 'auto' ? quarter(limit, 32 * MiB, 512 * MiB) : setting
 
-/** Bytes of the bid log of this node. */
+/**
+ * Bytes of the bid log of this node.
+ *
+ * @param limit bytes that the process may use
+ */
 export const bidLogLimit = (limit = memoryLimit()): number => quarter(limit, 16 * MiB, 256 * MiB)

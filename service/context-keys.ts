@@ -10,7 +10,12 @@ export function newKey(): string {
 /** The file of the generated context keys. */
 export const keysFile = (stateDir: string) => join(stateDir, 'keys.json')
 
-/** The keys of a state folder. The first call creates one. */
+/**
+ * The keys of a state folder. The first call creates one.
+ *
+ * @param stateDir path of the folder; it is made if it does not exist
+ * @returns secrets in base64url; the first one signs
+ */
 export function loadOrCreateKeys(stateDir: string): { id: number; secret: string }[] {
   const file = keysFile(stateDir)
   if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8'))

@@ -38,7 +38,11 @@ interface ServiceOptions {
 /** Milliseconds after which suppliers are applied again if that failed. */
 const applyAgainAfter = 1000
 
-/** Milliseconds of a drain that are reserved for flushing the stores. */
+/**
+ * Milliseconds of a drain that are reserved for flushing the stores.
+ *
+ * @param limit milliseconds of the whole drain
+ */
 export const flushTime = (limit: number) => Math.min(5000, limit / 4)
 
 /** The file as it was last accepted, without suppliers of the API. A reload replaces it. */

@@ -178,6 +178,8 @@ const isAdmin = ({ account, roles, disabled }: StoredUser) =>
 /**
  * One transaction contains the change, the end of the user's sessions and the audit entry. Only `passwd` uses
  * `password`. Throws a RangeError if the password is too short or too long.
+ *
+ * @param options `now`: milliseconds since 1970
  */
 export async function changeUser(
   { db, postgres }: Pick<Store, 'db' | 'postgres'>,

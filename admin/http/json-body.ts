@@ -105,7 +105,11 @@ function* scanned(text: string, entries: number): Generator<void, Scanned> {
   return { repeated, objects }
 }
 
-/** Handlers get the bytes of a body: its repeated keys, its encoding and the text of its numbers matter. */
+/**
+ * Handlers get the bytes of a body: its repeated keys, its encoding and the text of its numbers matter.
+ *
+ * @param bodyLimit bytes; a longer body is 413
+ */
 export function takeJsonAsBytes(
   app: FastifyInstance,
   bodyLimit: number,
@@ -137,6 +141,9 @@ function parsed(text: string, pointer = ''): unknown {
 /**
  * Strict JSON of a list that may be long, or of an object with one, in time slices: each object of the list is parsed by
  * itself, then the rest of the text, where they are empty.
+ *
+ * @param entries the longest list
+ * @throws Problem if the body is no such JSON, or the list is longer
  */
 export async function longListOf({ body }: FastifyRequest, entries: number): Promise<unknown> {
   const bytes = Buffer.isBuffer(body) ? body : Buffer.from('')

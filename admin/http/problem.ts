@@ -54,7 +54,11 @@ export class BusyError extends Error {
 /** A query or a body with these faults. */
 export const malformed = (faults: readonly ProblemFault[]) => new Problem('malformed', { faults })
 
-/** Sends an RFC 9457 problem document. `code` is stable: tests and metrics use it. */
+/**
+ * Sends an RFC 9457 problem document. `code` is stable: tests and metrics use it.
+ *
+ * @param status 400 to 599
+ */
 export function problem(
   reply: FastifyReply,
   status: number,

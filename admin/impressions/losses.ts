@@ -45,7 +45,11 @@ function applyLoss(
   else engine.withdrawExposure(record)
 }
 
-/** Rejects if the store is lost. Nothing has been counted then. `time`: when the event happened; default: now. */
+/**
+ * Rejects if the store is lost. Nothing has been counted then. `time`: when the event happened; default: now.
+ *
+ * @param time milliseconds since 1970
+ */
 export async function processLoss(
   deps: LossDeps,
   sent: Notice,

@@ -51,7 +51,11 @@ export async function takeRound(db: Kysely<Tables>, now: number): Promise<boolea
   return numUpdatedRows > 0n
 }
 
-/** Makes the rows those of what is wrong now. `isSent`: alerts that end now are not for the receiver, since there is none. */
+/**
+ * Makes the rows those of what is wrong now. `isSent`: alerts that end now are not for the receiver, since there is none.
+ *
+ * @param now milliseconds since 1970
+ */
 export async function updateAlerts(
   db: Kysely<Tables>,
   found: readonly Condition[],
@@ -112,7 +116,11 @@ export async function updateAlerts(
       .execute()
 }
 
-/** Alerts that the receiver does not have as they are now, the oldest first. */
+/**
+ * Alerts that the receiver does not have as they are now, the oldest first.
+ *
+ * @param most rows, 1 or more
+ */
 export const unsentAlerts = (db: Kysely<Tables>, most: number): Promise<Alert[]> =>
   db
     .selectFrom('alerts')

@@ -114,7 +114,11 @@ export async function addArmDays(trx: Kysely<Tables>, rows: readonly ArmDay[]): 
     await writeSums(trx, 'add', target, all.slice(from, from + sliceRows))
 }
 
-/** The sums from a day on, by all but the day. */
+/**
+ * The sums from a day on, by all but the day.
+ *
+ * @param from the first day, as days since 1970
+ */
 export async function readArmDays(
   db: Kysely<Tables>,
   from: number,

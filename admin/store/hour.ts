@@ -3,5 +3,9 @@ export const hour = 3_600_000
 /** Milliseconds. */
 export const day = 24 * hour
 
-/** The start of the hour of a time, also before 1970. */
+/**
+ * The start of the hour of a time, also before 1970.
+ *
+ * @param at milliseconds since 1970, as the result
+ */
 export const hourOf = (at: number): number => at - (((at % hour) + hour) % hour)

@@ -92,7 +92,11 @@ export function rollBack(
   })
 }
 
-/** Makes the models forget the supplier of `change`. */
+/**
+ * Makes the models forget the supplier of `change`.
+ *
+ * @param now milliseconds since 1970
+ */
 export function forgetSupplier(store: Store, now: number, change: Change): Promise<void> {
   const { supplier } = change
   return changing(store, async (trx) => {

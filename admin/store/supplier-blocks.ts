@@ -76,7 +76,11 @@ export const readBlocks = (db: Kysely<Tables>) => read(db, {})
 export const readBlock = async (db: Kysely<Tables>, id: string): Promise<StoredBlock | null> =>
   (await read(db, { ids: [id] }))[0] ?? null
 
-/** What has changed after revision `n`, deletions included. */
+/**
+ * What has changed after revision `n`, deletions included.
+ *
+ * @param n a revision, 0 or more; 0: all suppliers
+ */
 export const readBlocksAfter = (db: Kysely<Tables>, n: number) => read(db, { after: n })
 
 /** Newest first, at most `limit`, with versions below `before`. */

@@ -25,7 +25,11 @@ export interface Buckets {
   native(counts: Float64Array): NativeHistogram | null
 }
 
-/** Buckets with these bounds alone. */
+/**
+ * Buckets with these bounds alone.
+ *
+ * @param bounds upper bounds, ascending
+ */
 export const classicBuckets = (bounds: readonly number[]): Buckets => ({
   bounds,
   cells: bounds.length + 1,

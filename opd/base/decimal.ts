@@ -129,7 +129,11 @@ export function floorMicros({ digits, scale }: Decimal): bigint {
 
 const power = [1e6, 1e5, 1e4, 1e3, 1e2, 1e1, 1]
 
-/** Exact millionths of a short plain text as a safe integer; -1: not possible. */
+/**
+ * Exact millionths of a short plain text as a safe integer; -1: not possible.
+ *
+ * @param text plain decimal text without an exponent
+ */
 export function shortMicros(text: string): number {
   const { length } = text
   if (length === 0 || length > 15) return -1
@@ -167,7 +171,11 @@ export function ceiledShortMicros(text: string): number {
   return isExact ? -1 : micros + 1
 }
 
-/** Millionths as plain decimal text. */
+/**
+ * Millionths as plain decimal text.
+ *
+ * @param micros a safe integer
+ */
 export function microsText(micros: number): string {
   // The text of a double is the shortest one that identifies it: with up to 15 digits, the decimal that was divided.
   if (micros < 1e15) return String(micros / 1e6)

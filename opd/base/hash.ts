@@ -3,7 +3,11 @@
  * with a final mix.
  */
 
-/** FNV-1a, before any final mix. */
+/**
+ * FNV-1a, before any final mix.
+ *
+ * @param seed 32 bits; the result has 32 with a sign
+ */
 export function fnv1a(text: string, seed: number): number {
   let value = seed
   for (let at = 0; at < text.length; at++)
@@ -24,7 +28,11 @@ export function hashText(text: string, seed = 0x811c9dc5): number {
   return (value ^ (value >>> 12)) >>> 0
 }
 
-/** Combines two hashes; their order matters. */
+/**
+ * Combines two hashes; their order matters.
+ *
+ * @param a 32 bits, as `b`; the result is 0 to 2^32 - 1
+ */
 export const mix = (a: number, b: number) => {
   let value = Math.imul(a ^ Math.imul(b, 0x9e3779b1), 0x85ebca6b)
   value ^= value >>> 13

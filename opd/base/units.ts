@@ -45,7 +45,11 @@ export function duration(fallback: string) {
     .refine((ms) => ms <= maxDuration, 'a duration of at most 24 days')
 }
 
-/** Milliseconds of a duration; NaN: not a duration. */
+/**
+ * Milliseconds of a duration; NaN: not a duration.
+ *
+ * @param text a number and `ms`, `s`, `m`, `h` or `d`
+ */
 export const milliseconds = (text: string): number => scaled(text, durationUnits) ?? Number.NaN
 
 const sizeText = String.raw`\d+(\.\d+)? ?(B|KiB|MiB|GiB|KB|MB|GB)?`

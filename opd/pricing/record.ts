@@ -21,6 +21,8 @@ import type { DecisionRecord } from '../types.ts'
 /**
  * Writes short text as UTF-8 and returns its end. ASCII is written byte by byte: a call of `Buffer.write` takes as long as
  * 40 bytes. `into` needs three bytes for each character.
+ *
+ * @param at offset in `into`, bytes
  */
 export function writeUtf8(into: Buffer, at: number, text: string): number {
   const { length } = text
@@ -32,7 +34,12 @@ export function writeUtf8(into: Buffer, at: number, text: string): number {
   return at + length
 }
 
-/** Writes the first `length` characters of latin1 text. */
+/**
+ * Writes the first `length` characters of latin1 text.
+ *
+ * @param at offset in `into`, bytes
+ * @param length characters
+ */
 export function writeLatin1(into: Buffer, at: number, text: string, length = text.length): void {
   for (let index = 0; index < length; index++) into[at + index] = text.charCodeAt(index)
 }
@@ -43,7 +50,11 @@ export const maxPublisherBytes = 64
 export const maxDomainBytes = 96
 export const maxSeatBytes = 64
 
-/** A text of at most `most` bytes: the text itself, or its beginning, `~`, and 16 hex digits of its SHA-256. */
+/**
+ * A text of at most `most` bytes: the text itself, or its beginning, `~`, and 16 hex digits of its SHA-256.
+ *
+ * @param most bytes, 18 or more
+ */
 export function truncateWithHash(text: string | undefined, most: number): string {
   if (text === undefined) return ''
   // A UTF-16 unit takes at most three bytes.
@@ -184,7 +195,11 @@ export interface RecordForm {
 }
 export const wholeRecord: RecordForm = { explained: true, facets: true, seat: true }
 
-/** Writes a record without its features and returns its end. `into` needs `maxRecordBytes` bytes after `start`. */
+/**
+ * Writes a record without its features and returns its end. `into` needs `maxRecordBytes` bytes after `start`.
+ *
+ * @param start offset in `into`, bytes
+ */
 export function writeRecord(
   into: Buffer,
   start: number,

@@ -13,7 +13,11 @@ import {
 /** Upper bounds of the factor histogram. */
 export const factorBounds = [0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.975, 0.99, 1] as const
 
-/** 0 for a price that no auction pays: 1e308 is valid JSON, and would make a sum useless for ever. */
+/**
+ * 0 for a price that no auction pays: 1e308 is valid JSON, and would make a sum useless for ever.
+ *
+ * @param price CPM in the base currency, any number
+ */
 export const summable = (price: number) => (Math.abs(price) < 1e9 ? price : 0)
 
 /** Bids and wins of one arm. Sums of money are CPM in the base currency. */

@@ -44,7 +44,11 @@ interface ArmVariance {
   wins: number
 }
 
-/** Half of the width of the interval. */
+/**
+ * Half of the width of the interval.
+ *
+ * @param miss probability that the interval does not contain the value, 0 to 1
+ */
 export function halfWidth(arms: readonly ArmVariance[], miss = alpha): number {
   let variance = 0
   let weighted = 0

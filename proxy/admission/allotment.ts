@@ -28,7 +28,12 @@ export interface Bucket {
 
 const depthOf = (perSecond: number) => (perSecond === 0 ? 0 : Math.max(2, perSecond / 10))
 
-/** A token bucket of max(2, 0.1 s of the allotment), of this node alone. */
+/**
+ * A token bucket of max(2, 0.1 s of the allotment), of this node alone.
+ *
+ * @param perSecond requests a second, 0 or more
+ * @param now milliseconds of a monotonic clock
+ */
 export const bucketOf = (perSecond: number, now: number) =>
   new TokenBucket(depthOf(perSecond), perSecond, now)
 

@@ -58,7 +58,11 @@ export function readRequestHead(text: string): RequestHead | null {
   }
 }
 
-/** Makes it the head of another request, which differs in the first line and the Content-Length alone. */
+/**
+ * Makes it the head of another request, which differs in the first line and the Content-Length alone.
+ *
+ * @param length bytes of the body, 0 or more
+ */
 export function setLineAndLength(head: RequestHead, line: RequestLine, length: number): void {
   head.supplier = line.supplier
   head.query = line.query

@@ -23,7 +23,11 @@ function refuseUnknownSchema(done: ReadonlySet<string>, list: readonly Migration
     )
 }
 
-/** Returns the ids of the migrations that ran. `list`: in the order in which they run. */
+/**
+ * Returns the ids of the migrations that ran. `list`: in the order in which they run.
+ *
+ * @param now milliseconds since 1970
+ */
 export async function migrate(
   db: Kysely<Tables>,
   postgres: boolean,

@@ -1,275 +1,17 @@
-/** The gRPC server below the agent listener: calls of Node's HTTP/2 client, raw frames, limits and attacks. */
+/** Raw frames to the gRPC server below the agent listener: limits and attacks. */
 import { once } from 'node:events'
-import {
-  type ClientHttp2Session,
-  type ClientHttp2Stream,
-  connect as connectHttp2,
-  constants,
-} from 'node:http2'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
-import { deflateSync, gzipSync } from 'node:zlib'
+import { constants } from 'node:http2'
+import type { Socket } from 'node:net'
+import { gzipSync } from 'node:zlib'
 import * as fc from 'fast-check'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { encodeHeaders } from '../../../admin/grpc/hpack.ts'
 import { RequestHead } from '../../../admin/grpc/request-head.ts'
-import { GrpcServer, grpcStatus } from '../../../admin/grpc/server.ts'
+import { grpcStatus } from '../../../admin/grpc/server.ts'
 import { BodyMemory, Http2Stream } from '../../../admin/grpc/stream.ts'
-import { LoopTurn } from '../../../opd/base/loop-turn.ts'
+import { ask, call, framed, headers, serveGrpc } from '../../support/grpc-server.ts'
 import { h2specAbsent, h2specFailures } from '../../support/h2spec.ts'
 import { until } from '../../support/until.ts'
-
-const maxMessage = 1024 * 1024
-
-/** A server with the methods /echo, /twice (the message twice), /large (as many bytes as the message says) and /lasting. */
-async function serve(t: Test, options: { maxStreams?: number; maxConnectionAge?: number } = {}) {
-  const lasting: string[] = []
-  const accepted: Socket[] = []
-  const grpc = new GrpcServer({
-    methods: {
-      '/echo': (call) => call.reply(call.message),
-      '/large': (call) => call.reply(Buffer.alloc(Number(call.message), 'x')),
-      '/timeout': (call) => call.reply(Buffer.from(String(call.timeout))),
-      '/refused': (call) => call.fail(grpcStatus.invalidArgument, 'not today'),
-      '/lasting': (call) => {
-        call.begin(call.message, () => lasting.push('left'))
-        call.write(call.message)
-      },
-    },
-    statusOf: (path) => (path === '/heartbeat' ? 200 : 404),
-    turn: new LoopTurn(),
-    ...{ maxMessage, maxStreams: 100, maxConnectionAge: 600_000, ...options },
-  })
-  const server = createServer({ noDelay: true }, (socket) => {
-    socket.on('error', () => {})
-    accepted.push(socket)
-    grpc.accept(socket)
-  })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
-  const ends: (() => void)[] = []
-  t.teardown(() => {
-    for (const end of ends) end()
-    grpc.close()
-    server.close()
-  })
-  return {
-    ...{ grpc, port, lasting, accepted },
-    session(settings: object = {}): ClientHttp2Session {
-      const session = connectHttp2(`http://127.0.0.1:${port}`, { settings })
-      session.on('error', () => {})
-      ends.push(() => session.destroy())
-      return session
-    },
-    async socket(): Promise<Socket> {
-      const socket = connect(port, '127.0.0.1').setNoDelay(true)
-      socket.on('error', () => {})
-      ends.push(() => socket.destroy())
-      await once(socket, 'connect')
-      return socket
-    },
-  }
-}
-
-const framed = (message: Buffer, compressed = 0) => {
-  const head = Buffer.from([compressed, 0, 0, 0, 0])
-  head.writeUInt32BE(message.length, 1)
-  return Buffer.concat([head, message])
-}
-const headers = (path: string, more: object = {}) => ({
-  ...{ ':method': 'POST', ':path': path, 'content-type': 'application/grpc', te: 'trailers' },
-  ...more,
-})
-
-interface Answer {
-  /** Of HTTP; 0: no response. */
-  status: number
-  /** Status of gRPC; null: the response has no status. */
-  grpc: number | null
-  message: Buffer
-  reset: number
-}
-
-async function answerOf(stream: ClientHttp2Stream): Promise<Answer> {
-  const parts: Buffer[] = []
-  const answer = { status: 0, grpc: null as number | null }
-  const read = (fields: Record<string, unknown>) => {
-    if (fields[':status'] !== undefined) answer.status = Number(fields[':status'])
-    if (fields['grpc-status'] !== undefined) answer.grpc = Number(fields['grpc-status'])
-  }
-  stream.on('response', read)
-  stream.on('trailers', read)
-  stream.on('data', (chunk: Buffer) => parts.push(chunk))
-  stream.on('error', () => {})
-  await new Promise((resolve) => stream.once('close', resolve))
-  const body = Buffer.concat(parts)
-  return { ...answer, message: body.subarray(5), reset: stream.rstCode ?? 0 }
-}
-
-function ask(session: ClientHttp2Session, path: string, body: Buffer, more: object = {}) {
-  const stream = session.request(headers(path, more))
-  stream.end(body)
-  return answerOf(stream)
-}
-const call = (session: ClientHttp2Session, path: string, message: string | Buffer) =>
-  ask(session, path, framed(Buffer.from(message)))
-
-t.test('a call has one message and the status OK', async (t) => {
-  const { session } = await serve(t)
-  const answer = await call(session(), '/echo', 'hello')
-  t.match(answer, { status: 200, grpc: 0, reset: 0 })
-  t.equal(String(answer.message), 'hello')
-})
-
-t.test('calls of one connection are answered each with its own message', async (t) => {
-  const { session } = await serve(t)
-  const client = session()
-  const texts = Array.from({ length: 1000 }, (_, n) => `${n}-`.repeat(1 + ((n * 7) % 300)))
-  await once(client, 'remoteSettings')
-  const answers = await Promise.all(texts.map((text) => call(client, '/echo', text)))
-  t.same(
-    answers.map(({ message }) => String(message)),
-    texts,
-  )
-})
-
-t.test('a message of many frames, and one of the largest size, arrive whole', async (t) => {
-  const { session } = await serve(t)
-  const client = session()
-  for (const length of [16_384, 70_000, maxMessage]) {
-    const message = Buffer.from(Array.from({ length }, (_, n) => n % 251))
-    const answer = await call(client, '/echo', message)
-    t.ok(answer.message.equals(message), `${length} bytes`)
-  }
-})
-
-t.test('an answer waits for the windows of its caller', async (t) => {
-  const { session } = await serve(t)
-  const client = session({ initialWindowSize: 1000 })
-  const [large, small] = await Promise.all([
-    call(client, '/large', '300000'),
-    call(client, '/echo', 'small'),
-  ])
-  t.same([large.grpc, large.message.length], [0, 300_000])
-  t.equal(String(small.message), 'small')
-})
-
-t.test('a caller without a dynamic table reads the answers', async (t) => {
-  const { session } = await serve(t)
-  const client = session({ headerTableSize: 0 })
-  await once(client, 'remoteSettings')
-  for (let count = 0; count < 3; count++)
-    t.match(await call(client, '/echo', 'hello'), { status: 200, grpc: 0 })
-})
-
-t.test('a message may be compressed by gzip or deflate', async (t) => {
-  const { session } = await serve(t)
-  const client = session()
-  const message = Buffer.alloc(10_000, 'abc')
-  const compressed = (bytes: Buffer, encoding: string) =>
-    ask(client, '/echo', framed(bytes, 1), { 'grpc-encoding': encoding })
-  t.ok((await compressed(gzipSync(message), 'gzip')).message.equals(message))
-  t.ok((await compressed(deflateSync(message), 'deflate')).message.equals(message))
-  t.match(await compressed(message, 'snappy'), { grpc: grpcStatus.unimplemented })
-  t.match(await compressed(message, 'gzip'), { grpc: grpcStatus.internal })
-  const bomb = gzipSync(Buffer.alloc(maxMessage + 1))
-  t.match(await compressed(bomb, 'gzip'), { grpc: grpcStatus.resourceExhausted })
-})
-
-t.test('a message that is too large is refused before it arrived', async (t) => {
-  const { session } = await serve(t)
-  const client = session()
-  const stream = client.request(headers('/echo'))
-  const answered = answerOf(stream)
-  stream.write(Buffer.alloc(maxMessage + 6))
-  t.match(await answered, { grpc: grpcStatus.resourceExhausted, reset: 0 })
-  t.match(await call(client, '/echo', 'on'), { grpc: 0 }, 'the connection goes on')
-})
-
-t.test('a request that is not a gRPC call is answered with an HTTP status', async (t) => {
-  const { session } = await serve(t)
-  const client = session()
-  t.match(await call(client, '/none', ''), { status: 200, grpc: grpcStatus.unimplemented })
-  t.match(await call(client, '/refused', ''), { status: 200, grpc: grpcStatus.invalidArgument })
-  t.match(await ask(client, '/echo', Buffer.alloc(0)), { grpc: grpcStatus.internal })
-  const two = Buffer.concat([framed(Buffer.from('a')), framed(Buffer.from('b'))])
-  t.match(await ask(client, '/echo', two), { grpc: grpcStatus.internal })
-  const json = { 'content-type': 'application/json' }
-  t.match(await ask(client, '/echo', two, json), { status: 415, grpc: null })
-  const get = (path: string) =>
-    answerOf(client.request({ ':method': 'GET', ':path': path }, { endStream: true }))
-  t.match(await get('/heartbeat'), { status: 200, grpc: null })
-  t.match(await get('/other'), { status: 404 })
-  t.match(await ask(client, '/echo', two, { 'content-length': '3' }), {
-    reset: constants.NGHTTP2_PROTOCOL_ERROR,
-  })
-})
-
-t.test('a method that does not exist is refused before its request is whole', async (t) => {
-  const { session } = await serve(t)
-  const client = session()
-  const answered = answerOf(client.request(headers('/none')))
-  t.match(await answered, { status: 200, grpc: grpcStatus.unimplemented, reset: 0 })
-  t.match(await call(client, '/echo', 'on'), { grpc: 0 })
-})
-
-t.test('a caller says how long it waits', async (t) => {
-  const { session } = await serve(t)
-  const client = session()
-  for (const [timeout, ms] of [
-    ['2S', 2000],
-    ['100m', 100],
-    ['500u', 0.5],
-    ['1H', 3_600_000],
-    ['1', Number.POSITIVE_INFINITY],
-    ['123456789S', Number.POSITIVE_INFINITY],
-  ] as const) {
-    const more = { 'grpc-timeout': timeout }
-    const { message } = await ask(client, '/timeout', framed(Buffer.alloc(0)), more)
-    t.equal(Number(String(message)), ms, timeout)
-  }
-})
-
-t.test('a call with several messages lasts until its caller leaves', async (t) => {
-  const { session, lasting } = await serve(t)
-  const client = session()
-  const stream = client.request(headers('/lasting'))
-  let received = Buffer.alloc(0)
-  stream.on('data', (chunk: Buffer) => {
-    received = Buffer.concat([received, chunk])
-  })
-  stream.on('error', () => {})
-  stream.end(framed(Buffer.from('ab')))
-  await until(() => received.length === 14)
-  stream.close(constants.NGHTTP2_CANCEL)
-  await until(() => lasting.length === 1)
-  t.match(await call(client, '/echo', 'on'), { grpc: 0 })
-})
-
-t.test('a drain answers the calls that a caller had sent, and ends the connection', async (t) => {
-  const { grpc, session } = await serve(t)
-  const client = session()
-  await once(client, 'remoteSettings')
-  const stream = client.request(headers('/echo'))
-  const answered = answerOf(stream)
-  const message = framed(Buffer.from('late'))
-  stream.write(message.subarray(0, 3))
-  await new Promise<void>((resolve) => client.ping(() => resolve()))
-  const [goaway, closed] = [once(client, 'goaway'), once(client, 'close')]
-  grpc.drain()
-  t.equal((await goaway)[0], constants.NGHTTP2_NO_ERROR)
-  stream.end(message.subarray(3))
-  t.match(await answered, { grpc: 0 })
-  await closed
-})
-
-t.test('a connection ends with GOAWAY when it is old', async (t) => {
-  const { session } = await serve(t, { maxConnectionAge: 1 })
-  const client = session()
-  const [code] = await once(client, 'goaway')
-  t.equal(code, constants.NGHTTP2_NO_ERROR)
-})
-
-// Raw frames.
 
 const frame = (type: number, flags: number, stream: number, payload: Buffer = Buffer.alloc(0)) => {
   const head = Buffer.alloc(9)
@@ -297,7 +39,7 @@ async function goAwayOf(socket: Socket): Promise<number | null> {
 }
 
 t.test('bytes may arrive one by one', async (t) => {
-  const { socket } = await serve(t)
+  const { socket } = await serveGrpc(t)
   const client = await socket()
   let received = Buffer.alloc(0)
   client.on('data', (chunk: Buffer) => {
@@ -317,7 +59,7 @@ for (const [title, frames, code] of [
   ['headers of more than 32 KiB', [1, 2, 3].map(() => frame(9, 0, 1, Buffer.alloc(16_000))), 11],
 ] as const)
   t.test(`${title} end their connection (CVE-2024-27316)`, async (t) => {
-    const { socket } = await serve(t)
+    const { socket } = await serveGrpc(t)
     const client = await socket()
     const ended = goAwayOf(client)
     client.write(Buffer.concat([preface, frame(1, 0, 1, request), ...frames]))
@@ -325,7 +67,7 @@ for (const [title, frames, code] of [
   })
 
 t.test('calls that are opened and reset without end end their connection', async (t) => {
-  const { socket } = await serve(t)
+  const { socket } = await serveGrpc(t)
   const client = await socket()
   const ended = goAwayOf(client)
   client.write(preface)
@@ -352,7 +94,7 @@ for (const [title, spare] of [
   ['frames of an unknown type', frame(0x42, 0, 0)],
 ] as const)
   t.test(`a flood of ${title} ends its connection`, async (t) => {
-    const { socket, session } = await serve(t)
+    const { socket, session } = await serveGrpc(t)
     const client = await socket()
     const ended = goAwayOf(client)
     const flood = Buffer.concat(Array.from({ length: 100 }, () => spare))
@@ -363,7 +105,7 @@ for (const [title, spare] of [
   })
 
 t.test('what a caller sends after its connection ended is not read without end', async (t) => {
-  const { socket, accepted } = await serve(t)
+  const { socket, accepted } = await serveGrpc(t)
   const client = await socket()
   const flood = Buffer.alloc(16 * 1024 * 1024, frame(6, 0, 0, Buffer.alloc(8)))
   client.resume()
@@ -374,7 +116,7 @@ t.test('what a caller sends after its connection ended is not read without end',
 })
 
 t.test('a caller may send a hundred frames without content with each call', async (t) => {
-  const { socket } = await serve(t)
+  const { socket } = await serveGrpc(t)
   const client = await socket()
   let answered = 0
   client.on('data', (bytes: Buffer) => {
@@ -395,7 +137,7 @@ for (const [title, first, code] of [
   ['with an acknowledgement', null, 1],
 ] as const)
   t.test(`a connection that begins ${title} ends`, async (t) => {
-    const { socket } = await serve(t)
+    const { socket } = await serveGrpc(t)
     const client = await socket()
     const ended = goAwayOf(client)
     const settings = first === null ? frame(4, 1, 0) : frame(4, 0, 0, first)
@@ -404,7 +146,7 @@ for (const [title, first, code] of [
   })
 
 t.test('a caller that does not read is not read either, and nothing is lost', async (t) => {
-  const { socket, accepted } = await serve(t)
+  const { socket, accepted } = await serveGrpc(t)
   const client = await socket()
   client.pause()
   const calls = 4000
@@ -439,7 +181,7 @@ t.test('a caller that does not read is not read either, and nothing is lost', as
 t.test(
   'calls whose messages are cut at each byte, between those of others, do not mix',
   async (t) => {
-    const { socket } = await serve(t)
+    const { socket } = await serveGrpc(t)
     const client = await socket()
     let received = Buffer.alloc(0)
     client.on('data', (chunk: Buffer) => {
@@ -477,7 +219,7 @@ t.test(
 )
 
 t.test('compressed calls at once are answered each with its own message', async (t) => {
-  const { session } = await serve(t)
+  const { session } = await serveGrpc(t)
   const client = session()
   await once(client, 'remoteSettings')
   const texts = Array.from({ length: 80 }, (_, n) => `${n}-`.repeat(1 + n * 50))
@@ -498,7 +240,7 @@ t.test('compressed calls at once are answered each with its own message', async 
 })
 
 t.test('a head with values that are too long ends its call alone', async (t) => {
-  const { session } = await serve(t)
+  const { session } = await serveGrpc(t)
   const client = session()
   const reset = constants.NGHTTP2_PROTOCOL_ERROR
   const long = 'x'.repeat(300)
@@ -519,7 +261,7 @@ t.test('responses that a caller does not take share a memory that has a bound', 
 })
 
 t.test('calls beyond the limit of a connection are refused, and others go on', async (t) => {
-  const { socket } = await serve(t, { maxStreams: 2 })
+  const { socket } = await serveGrpc(t, { maxStreams: 2 })
   const client = await socket()
   let received = Buffer.alloc(0)
   client.on('data', (chunk: Buffer) => {
@@ -534,7 +276,7 @@ t.test('calls beyond the limit of a connection are refused, and others go on', a
 })
 
 t.test('random frames end at most their own connection', async (t) => {
-  const { socket, session } = await serve(t)
+  const { socket, session } = await serveGrpc(t)
   const payload = fc.uint8Array({ maxLength: 60 }).map((bytes) => Buffer.from(bytes))
   const any = fc
     .tuple(fc.nat(11), fc.nat(255), fc.nat(8), fc.oneof(payload, fc.constant(request)))
@@ -552,7 +294,7 @@ t.test('random frames end at most their own connection', async (t) => {
 })
 
 t.test('h2spec finds no fault of the server', { skip: h2specAbsent }, async (t) => {
-  const { port } = await serve(t)
+  const { port } = await serveGrpc(t)
   const known = new Set([
     // A call is answered without DATA where it has an error, which h2spec does not expect.
     '2: Sends a WINDOW_UPDATE frame on half-closed (remote) stream',
