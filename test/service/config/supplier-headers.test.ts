@@ -65,7 +65,10 @@ t.test('a secret is a reference, and is never shown', (t) => {
       'suppliers: [{id: a, endpoints: ["http://x/"], headers: {set: {Authorization: hunter2, X-A: b}}}]',
     ),
   ).config!
-  t.same(withoutSecrets(written).suppliers[0]!.headers.set, { Authorization: '(hidden)', 'X-A': 'b' })
+  t.same(withoutSecrets(written).suppliers[0]!.headers.set, {
+    Authorization: '(hidden)',
+    'X-A': 'b',
+  })
   const broken = faultsOf('{secretFrom: {X-Api-Key: {file: lines}}}')
   t.match(broken, [/secretFrom\.X-Api-Key: the value of \{file: lines\}: a header value/])
   t.notMatch(broken.join(), /hunter/)
