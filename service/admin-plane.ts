@@ -40,7 +40,7 @@ import { LoopTurn } from '../opd/base/loop-turn.ts'
 import { metricsOf } from '../opd/base/metrics.ts'
 import { snapshotCatalog } from '../opd/state/snapshot-catalog.ts'
 import type { ConfigRef } from './bid-path.ts'
-import { shownConfig } from './config/hidden.ts'
+import { withoutSecrets } from './config/hidden.ts'
 import type { Config } from './config/schema.ts'
 import { consoleFigures } from './console-figures.ts'
 import type { Components } from './data-plane.ts'
@@ -285,7 +285,8 @@ export async function openAdminPlane(
         authenticate,
         engine,
         account,
-        configuration: () => shownConfig(current.config),
+        configuration: () => current.config,
+        shown: withoutSecrets,
         activeOpd: (id) => activeOpd(engine.integration(id)),
         decisionLog: () => current.config.opd.decisionLog,
         attributionWindow: () => current.config.opd.attributionWindow,

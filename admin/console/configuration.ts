@@ -1,11 +1,19 @@
 /** `GET /api/svc/configuration/`: the running configuration, as far as the caller may see it. */
 import * as z from 'zod'
 import { jsonAnswer, type Route } from '../http/call.ts'
+import { jsonType, listJson, withList } from '../http/long-json.ts'
 import { type Suppliers, visible } from '../management/access.ts'
 
+interface Configuration {
+  suppliers: readonly { id: string }[]
+  currency: unknown
+  location: string
+}
+
 export interface ConfigurationDeps extends Suppliers {
-  /** Without secrets. */
-  configuration(): { suppliers: readonly { id: string }[]; currency: unknown; location: string }
+  configuration(): Configuration
+  /** A part of the configuration, with its secrets hidden. */
+  shown<Part extends object>(part: Part): Part
 }
 
 const configurationSchema = z.looseObject({
@@ -23,11 +31,14 @@ export const configurationRoute = (deps: ConfigurationDeps): Route => ({
     'Defaults are filled in. Account `*` sees all of it, other accounts their suppliers and the currency.',
   role: 'viewer',
   answers: { 200: jsonAnswer('The configuration', configurationSchema) },
-  async handler(request) {
-    const all = deps.configuration()
-    if (request.caller!.account === '*') return all
+  async handler(request, reply) {
+    const { suppliers, ...all } = deps.configuration()
+    const seesAll = request.caller!.account === '*'
+    const { location, currency } = all
     const ids = new Set(visible(deps, request).map(({ id }) => id))
-    const { location, currency, suppliers } = all
-    return { location, currency, suppliers: suppliers.filter(({ id }) => ids.has(id)) }
+    const seen = seesAll ? suppliers : suppliers.filter(({ id }) => ids.has(id))
+    const head = deps.shown(seesAll ? all : { location, currency })
+    const list = await listJson(seen.values().map((supplier) => deps.shown(supplier)))
+    return reply.type(jsonType).send(withList(head, 'suppliers', list))
   },
 })

@@ -66,7 +66,7 @@ export function keptLevel(kept: Interval | null, floor: number | null): Level {
 
 const guardWords: Readonly<Record<string, string>> = {
   silence: 'no win notices come',
-  drop: 'fewer wins than at this hour on earlier days',
+  drop: 'fewer wins for each bid than in the hours before',
   kept: 'too few wins are kept',
   cleared: 'wins cleared above the price that was bid, or far below it',
   number: 'the model returned no number',

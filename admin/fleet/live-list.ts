@@ -7,6 +7,7 @@ import * as z from 'zod'
 import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
 import { createSlices } from '../../opd/base/slices.ts'
 import { jsonAnswer, queryOf, type Route } from '../http/call.ts'
+import { jsonType, listJson, withList } from '../http/long-json.ts'
 import { Problem } from '../http/problem.ts'
 import { type Caller, canSee } from '../http/roles.ts'
 import { headOf, integrationsOf, type LiveDeps, nodesOf } from './live.ts'
@@ -137,7 +138,7 @@ class LiveList {
     for (const row of this.rows.values())
       if (row.run > after && canSee(caller, row.account)) rows.push(row.text)
     const head = { ...headOf(deps, caller, nodes, undefined), tag: `${epoch}-${run}`, whole }
-    return `${JSON.stringify(head).slice(0, -1)},"integrations":[${rows.join()}]}`
+    return withList(head, 'integrations', `[${rows.join()}]`)
   }
 
   /** The same of one node, all rows. Null: there is no such node. */
@@ -146,9 +147,9 @@ class LiveList {
     const nodes = await nodesOf(deps, node)
     if (nodes === null) return null
     const sees = ({ account }: { account: string | null }) => canSee(caller, account)
-    const integrations = [...integrationsOf(deps, nodes.counted, false, sees)].map(listed)
-    const head = headOf(deps, caller, nodes, node)
-    return JSON.stringify({ ...head, tag: '', whole: true, integrations })
+    const rows = integrationsOf(deps, nodes.counted, false, sees).map(listed)
+    const head = { ...headOf(deps, caller, nodes, node), tag: '', whole: true }
+    return withList(head, 'integrations', await listJson(rows))
   }
 }
 
@@ -179,7 +180,7 @@ export function liveListRoute(deps: LiveDeps): Route {
       const text =
         node === undefined ? await list.answer(caller, since) : await list.ofNode(caller, node)
       if (text === null) throw new Problem('unknown_node')
-      return reply.type('application/json; charset=utf-8').send(text)
+      return reply.type(jsonType).send(text)
     },
   }
 }

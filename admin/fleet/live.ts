@@ -12,6 +12,7 @@ import {
   uplift,
 } from '../../opd/shared/confidence.ts'
 import { jsonAnswer, queryOf, type Route } from '../http/call.ts'
+import { jsonType, listJson, withList } from '../http/long-json.ts'
 import { Problem } from '../http/problem.ts'
 import { type Caller, canSee, may, roles } from '../http/roles.ts'
 import { find } from '../management/access.ts'
@@ -248,17 +249,23 @@ export async function nodesOf(deps: LiveDeps, only: string | undefined) {
 }
 
 /** Only the caller's suppliers; account `*` sees all. Null: there is no such node. */
-export async function liveSnapshot(
-  deps: LiveDeps,
-  caller: Caller,
-  { node, ssp }: LiveScope = {},
-): Promise<LiveSnapshot | null> {
+async function liveParts(deps: LiveDeps, caller: Caller, { node, ssp }: LiveScope) {
   const nodes = await nodesOf(deps, node)
   if (nodes === null) return null
   const among = ({ id, account }: LiveSupplier) =>
     (ssp === undefined || id === ssp) && canSee(caller, account)
-  const integrations = [...integrationsOf(deps, nodes.counted, node === undefined, among)]
-  return { ...headOf(deps, caller, nodes, node), integrations }
+  const integrations = integrationsOf(deps, nodes.counted, node === undefined, among)
+  return { head: headOf(deps, caller, nodes, node), integrations }
+}
+
+/** All at once. */
+export async function liveSnapshot(
+  deps: LiveDeps,
+  caller: Caller,
+  scope: LiveScope = {},
+): Promise<LiveSnapshot | null> {
+  const parts = await liveParts(deps, caller, scope)
+  return parts && { ...parts.head, integrations: [...parts.integrations] }
 }
 
 /** What an answer says besides its integrations. */
@@ -311,12 +318,13 @@ export const liveRoute = (deps: LiveDeps, polled: LiveDeps): Route => ({
   query: liveQuery,
   answers: { 200: jsonAnswer('Figures by integration', liveSchema) },
   problems: [404, 503],
-  async handler(request) {
+  async handler(request, reply) {
     const { node, ssp } = queryOf(liveQuery, request)
     if (ssp !== undefined) find(deps, request, ssp)
     const from = ssp === undefined ? deps : polled
-    const snapshot = await liveSnapshot(from, request.caller!, { node, ssp })
-    if (snapshot === null) throw new Problem('unknown_node')
-    return snapshot
+    const parts = await liveParts(from, request.caller!, { node, ssp })
+    if (parts === null) throw new Problem('unknown_node')
+    const list = await listJson(parts.integrations)
+    return reply.type(jsonType).send(withList(parts.head, 'integrations', list))
   },
 })

@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import * as z from 'zod'
 import { queryOf } from '../http/call.ts'
 import { jsonOf, longListOf } from '../http/json-body.ts'
+import { jsonType, listJson } from '../http/long-json.ts'
 import { malformed, Problem } from '../http/problem.ts'
 import { canSee } from '../http/roles.ts'
 import type { Store } from '../store/index.ts'
@@ -290,10 +291,11 @@ export class SupplierBlockCalls {
       rows.filter(({ block }) => block !== null).map(({ id, version }) => [id, version]),
     )
     const all = [
-      ...file.map(({ id }) => ({ id, body: this.ofFile(id, storedVersions.get(id)) })),
-      ...stored.map((row) => ({ id: row.id, body: resource(row) })),
+      ...file.map(({ id }) => ({ id, body: () => this.ofFile(id, storedVersions.get(id)) })),
+      ...stored.map((row) => ({ id: row.id, body: () => resource(row) })),
     ].sort((one, other) => (one.id < other.id ? -1 : 1))
-    return reply.header('etag', listTag(rows)).send(all.map(({ body }) => body))
+    const list = await listJson(all.values().map(({ body }) => body()))
+    return reply.header('etag', listTag(rows)).type(jsonType).send(list)
   }
 
   private readonly ofFile = (id: string, storedVersion?: number) => ({

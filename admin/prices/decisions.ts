@@ -114,7 +114,7 @@ const guarded: Readonly<Record<Guard, string | null>> = {
   none: null,
   start: 'priced by the model, with small reductions at first',
   silence: 'held at in_ba by a guard: notices have stopped',
-  drop: 'held at in_ba by a guard: fewer wins than at this hour on earlier days',
+  drop: 'held at in_ba by a guard: fewer wins for each bid than in the hours before',
   kept: 'held at in_ba by a guard: too few wins are kept',
   cleared: 'held at in_ba by a guard: wins cleared above the price that was bid, or far below it',
   number: 'held at in_ba by a guard: the model returned no number',

@@ -12,7 +12,7 @@ import { type DecidedRow, type OfFacet, storable } from './tables.ts'
 export type FacetsRow = Omit<DecidedRow, 'publisher' | 'domain'> & { facets: Facets }
 
 interface DecidedFacets extends DecisionObserver {
-  /** Hands on all rows, some of them at each step. */
+  /** Takes all rows, and hands on some of them at each step. */
   drain(): Generator<undefined, void>
 }
 
@@ -25,17 +25,21 @@ const facetsAtOnce = 100
 export function createDecidedFacets(add: (row: FacetsRow) => void): DecidedFacets {
   // Facets of different suppliers and hours are different objects.
   let counted = new Map<Facets, FacetsRow[]>()
+  function* handOn(taken: Iterable<FacetsRow[]>): Generator<undefined, void> {
+    let left = facetsAtOnce
+    for (const rows of taken) {
+      for (const row of rows) add(row)
+      if (--left > 0) continue
+      left = facetsAtOnce
+      yield
+    }
+  }
+
   return {
-    *drain() {
+    drain() {
       const taken = counted
       counted = new Map()
-      let left = facetsAtOnce
-      for (const rows of taken.values()) {
-        for (const row of rows) add(row)
-        if (--left > 0) continue
-        left = facetsAtOnce
-        yield
-      }
+      return handOn(taken.values())
     },
     decided({ arm, via, mode, at, supplier, facets }, inBa, outBa) {
       if (facets === undefined || arm === 'test') return

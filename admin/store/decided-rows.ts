@@ -7,7 +7,7 @@ import { hour, hourOf } from './hour.ts'
 import { type DecidedRow, storable, type WithSeat } from './tables.ts'
 
 interface DecidedRows extends DecisionObserver {
-  /** Hands on all rows, some of them at each step: all at once would hold the event loop for 10 ms. */
+  /** Takes all rows, and hands on some of them at each step: all at once would hold the event loop for 10 ms. */
   drain(): Generator<undefined, void>
 }
 
@@ -56,7 +56,7 @@ const rowOf = (record: DecisionRecord): SeatRow => ({
 
 /** `add` takes ownership of a row. It may get several with one key. */
 export function createDecidedRows(add: (row: SeatRow) => void): DecidedRows {
-  const recent: (NamedRows | null)[] = new Array(slots).fill(null)
+  let recent: (NamedRows | null)[] = new Array(slots).fill(null)
   let begin = Number.NaN
 
   function empty(slot: number): void {
@@ -64,11 +64,17 @@ export function createDecidedRows(add: (row: SeatRow) => void): DecidedRows {
     recent[slot] = null
   }
 
-  function* drain(): Generator<undefined, void> {
-    for (let slot = 0; slot < slots; slot++) {
-      empty(slot)
+  function* handOn(taken: readonly (NamedRows | null)[]): Generator<undefined, void> {
+    for (const [slot, named] of taken.entries()) {
+      for (const row of named?.rows ?? []) add(row)
       if (slot % slotsAtOnce === slotsAtOnce - 1) yield
     }
+  }
+
+  function drain(): Generator<undefined, void> {
+    const taken = recent
+    recent = new Array(slots).fill(null)
+    return handOn(taken)
   }
 
   function rowsOf({ supplier, publisher, domain, seat = '' }: DecisionRecord): SeatRow[] {

@@ -34,7 +34,7 @@ interface BufferedCountsOptions<Row> {
   sliceRows: number
   log: Log
   keyOf(row: Row): string
-  /** Called before each round: adds the rows that the caller still holds, some of them at each step. */
+  /** Called before each round: takes the rows that the caller still holds, and adds some of them at each step. */
   drain?(): Generator<undefined, void>
   /** Called before the rows are written: writes those of which these are a part. */
   before?(): Promise<void>
@@ -49,6 +49,8 @@ interface BufferedCounts<Row> {
   addRow(row: Row): void
   /** Writes all rows. */
   flush(): Promise<void>
+  /** Writes all that was added, without a drain. */
+  writeAll(): Promise<void>
   close(): Promise<void>
 }
 
@@ -124,6 +126,10 @@ function createBufferedCounts<Row extends { supplier: string }>(
     await options.before?.()
     const most = isWhole || count > maxRows / 2 ? count : Math.min(count, roundRows)
     isWhole = false
+    await writeAdded(most)
+  }
+
+  async function writeAdded(most: number): Promise<void> {
     for (let left = most; left > 0; ) {
       const slice = take(Math.min(left, sliceRows))
       const done = await writeRows(slice)
@@ -143,11 +149,17 @@ function createBufferedCounts<Row extends { supplier: string }>(
   return {
     addRow,
     flush,
+    writeAll: oneAtATime(() => writeAdded(count)),
     async close() {
       clearInterval(timer)
       await flush()
     },
   }
+}
+
+function* both(one: Generator<undefined, void>, other: Generator<undefined, void>) {
+  yield* one
+  yield* other
 }
 
 /** Without publisher, domain and seat. */
@@ -190,7 +202,7 @@ const decidedSums = ['bids', 'in_sum', 'out_sum'] as const
 /** The sums of decided bids by hour, written every 5 s, and by facet, every minute. */
 export function createRollup(store: Store, log: Log): Rollup {
   const decidedRows = createDecidedRows((row) => addRow(row))
-  const { addRow, flush, close } = createBufferedCounts<SeatRow>({
+  const { addRow, flush, writeAll, close } = createBufferedCounts<SeatRow>({
     drain: decidedRows.drain,
     what: 'decided bids',
     // 16 MB
@@ -215,8 +227,9 @@ export function createRollup(store: Store, log: Log): Rollup {
   const decidedFacets = createDecidedFacets((row) => addFacets(row))
   const facets = createBufferedCounts<OfFacet<DecidedRow>>({
     every: facetsEvery,
-    drain: decidedFacets.drain,
-    before: flush,
+    // Both at the same moment, so that a report has each bid in both.
+    drain: () => both(decidedRows.drain(), decidedFacets.drain()),
+    before: writeAll,
     what: 'decided bids by country, device, format, size and deal',
     maxRows: 100_000,
     sliceRows: 125,

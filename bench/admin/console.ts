@@ -13,8 +13,9 @@ import { Minutes } from '../../admin/store/minutes.ts'
 import type { Run } from '../harness/bench.ts'
 import { newFolder } from '../harness/child.ts'
 import type { Block, Cell } from '../harness/report.ts'
-import { startOrigin, startService, supplier } from '../harness/service.ts'
+import { logIn, startOrigin, startService, supplier } from '../harness/service.ts'
 import { median } from '../harness/statistics.ts'
+import type { Stalls } from '../proxy/stall-probe.ts'
 
 /** Milliseconds between two polls of a console. */
 const pollEvery = 3000
@@ -27,24 +28,22 @@ const log = { info() {}, warn() {}, error() {} }
 const mainThread = (pid: number) =>
   Number(readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'latin1').split(' ')[0]) / 1000
 
-/** Polls of one tab: each after bids of every supplier, so that all figures have changed. */
-async function polls(run: Progress, count: number): Promise<Cell[][]> {
+/** A service with bids of every supplier, and an administrator. */
+async function consoleService(count: number, probe?: URL) {
   const password = randomBytes(12).toString('hex')
-  await using origin = await startOrigin()
+  await using stack = new AsyncDisposableStack()
+  const origin = stack.use(await startOrigin())
   const ids = Array.from({ length: count }, (_, n) => `supplier-${n}`)
-  await using service = await startService({
-    admin: { listen: '127.0.0.1:0', auth: { embedded: { adminPassword: password } } },
-    suppliers: ids.map((id) => supplier(id, `${origin.url}?kind=bid`)),
-  })
+  const service = stack.use(
+    await startService(
+      {
+        admin: { listen: '127.0.0.1:0', auth: { embedded: { adminPassword: password } } },
+        suppliers: ids.map((id) => supplier(id, `${origin.url}?kind=bid`)),
+      },
+      probe === undefined ? {} : { probe },
+    ),
+  )
   const base = `http://127.0.0.1:${service.admin}`
-  const form = { client_id: 'public-client', grant_type: 'password', username: 'admin', password }
-  const logIn = async () => {
-    const response = await fetch(`${base}/auth/realms/main/protocol/openid-connect/token`, {
-      method: 'POST',
-      body: new URLSearchParams(form),
-    })
-    return ((await response.json()) as { access_token: string }).access_token
-  }
   const bid = async (id: string) => {
     const response = await fetch(`http://127.0.0.1:${service.proxy}/bid/${id}`, {
       method: 'POST',
@@ -56,8 +55,61 @@ async function polls(run: Progress, count: number): Promise<Cell[][]> {
   const round = async () => {
     for (let at = 0; at < ids.length; at += 16) await Promise.all(ids.slice(at, at + 16).map(bid))
   }
-  const headers = { authorization: `Bearer ${await logIn()}` }
+  const headers = {
+    authorization: `Bearer ${await logIn(service.admin, password)}`,
+    'accept-encoding': 'gzip',
+  }
   for (let n = 0; n < 5; n++) await round()
+  const held = stack.move()
+  return { service, base, round, headers, [Symbol.asyncDispose]: () => held.disposeAsync() }
+}
+
+/** What the screens of the console read, beside reports, minutes and replays, which have threads. `NODE`: the id of the node. */
+const screens = [
+  '/api/svc/live/list/',
+  '/api/svc/live/list/?node=NODE',
+  '/api/svc/live/?ssp=supplier-1',
+  '/api/svc/live/',
+  '/api/svc/funnel/',
+  '/api/svc/ssp/',
+  '/api/svc/suppliers/',
+  '/api/svc/configuration/',
+  '/api/svc/reports/summary',
+  '/api/svc/minutes/',
+] as const
+
+/** The longest turn of the event loop, CPU time, while each call is answered: of several. */
+async function turns(run: Progress, count: number): Promise<Cell[][]> {
+  const probe = new URL('../proxy/stall-probe.ts', import.meta.url)
+  await using started = await consoleService(count, probe)
+  const { service, base, headers } = started
+  const read = async (path: string) => {
+    const response = await fetch(base + path, { headers })
+    if (!response.ok) throw new Error(`${path}: ${response.status}`)
+    return response
+  }
+  const { node } = (await (await read('/api/svc/live/?ssp=supplier-1')).json()) as { node: string }
+  const rows: Cell[][] = []
+  for (const path of screens) {
+    const longest: number[] = []
+    for (let n = 0; n < (run.quick ? 2 : 8); n++) {
+      // figures are used again for two seconds
+      await wait(run.quick ? 0 : 2100)
+      await service.probe()
+      await (await read(path.replace('NODE', encodeURIComponent(node)))).arrayBuffer()
+      const { stalls } = await service.probe<Stalls>()
+      longest.push(Math.max(0, ...stalls.map(({ cpu }) => cpu)))
+    }
+    run.say(`  ${count} suppliers, ${path}: ${longest.map((ms) => ms.toFixed(1)).join(' ')} ms`)
+    rows.push([path, count, median(longest).toFixed(1), Math.max(...longest).toFixed(1)])
+  }
+  return rows
+}
+
+/** Polls of one tab: each after bids of every supplier, so that all figures have changed. */
+async function polls(run: Progress, count: number): Promise<Cell[][]> {
+  await using started = await consoleService(count)
+  const { service, base, round, headers } = started
   const rows: Cell[][] = []
   for (const [what, first, next] of [
     ['everything, as an API client reads it', '/api/svc/live/', () => '/api/svc/live/'],
@@ -76,7 +128,7 @@ async function polls(run: Progress, count: number): Promise<Cell[][]> {
       await Promise.all([round(), wait(run.quick ? 0 : pollEvery)])
       const before = mainThread(service.pid)
       const response = await fetch(base + (tag === '' ? first : next(tag)), {
-        headers: { ...headers, 'accept-encoding': 'gzip' },
+        headers,
       })
       const sent = Number(response.headers.get('content-length'))
       const body = (await response.json()) as { tag?: string }
@@ -131,10 +183,13 @@ async function minutes(suppliers: number, hours: number): Promise<Cell[]> {
 export async function consoleCost(run: Progress): Promise<Block[]> {
   const rows: Cell[][] = []
   for (const count of run.quick ? [20] : [300, 1000]) rows.push(...(await polls(run, count)))
+  const longest = await turns(run, run.quick ? 20 : 1000)
   const kept = [await minutes(run.quick ? 20 : 300, run.quick ? 1 : 8)]
   return [
     'A poll every 3 s, as of an open console. Before each, every supplier has bids.',
     { head: ['suppliers', 'poll', 'main thread ms', 'KB sent'], rows },
+    'What the screens read: the longest turn of the event loop meanwhile, CPU time. A turn below 2.5 ms counts as 0.',
+    { head: ['call', 'suppliers', 'median ms', 'longest ms'], rows: longest },
     'Figures by minute, on SQLite. A write of a minute is in slices.',
     {
       head: [

@@ -1,5 +1,4 @@
 /** The configuration as the console shows it: secrets are replaced by a word, credentials and queries of URLs by dots. */
-import type { Config } from './schema.ts'
 
 const hidden = '(hidden)'
 const secretName = /secret|password|keys?$|cert|token|authorization|cookie/i
@@ -38,6 +37,3 @@ function hide(value: unknown, path: readonly string[]): unknown {
 
 /** A part of a configuration. */
 export const withoutSecrets = <Part extends object>(part: Part): Part => hide(part, []) as Part
-
-/** The configuration without its secrets, for the console. */
-export const shownConfig = (config: Config): Config => withoutSecrets(config)

@@ -4,7 +4,8 @@ import { useEffect, useId, useRef, useState } from 'preact/hooks'
 import { amountOf, digitsOf } from './format.js'
 import { glossary } from './glossary.js'
 import { html } from './html.js'
-import { currency } from './state.js'
+import { ApiError } from './session.js'
+import { currency, stale } from './state.js'
 
 /** Places an explanation below what it explains, within the window. @param {{ current: HTMLElement | null }} anchor */
 const placeBelow = (anchor) => (/** @type {Event & { newState?: string }} */ event) => {
@@ -45,11 +46,17 @@ function SortHead({ name, unit, arrow, onSort }) {
       }`
 }
 
+/** Milliseconds until what could not be read is read again. */
+const retryEvery = 5000
+/** Whether a failure may end by itself. @param {unknown} error */
+const mayPass = (error) => !(error instanceof ApiError) || error.status === 0 || error.status >= 500
+
 /**
  * Reads something once, after changes of `key`, and every `every` milliseconds while the page is seen; `again` reads it anew. The
- * last value of the same key stays meanwhile, and is never shown for another key.
+ * last value of the same key stays meanwhile, and is never shown for another key. What failed for a reason that may end is read again
+ * soon.
  * @template T @param {() => Promise<T>} read @param {unknown[]} key @param {number} [every]
- * @returns {{ value: T | null, fault: string, again: () => Promise<void> }}
+ * @returns {{ value: T | null, fault: string, again: () => Promise<unknown> }}
  */
 export function useRead(read, key, every) {
   const id = JSON.stringify(key)
@@ -66,9 +73,11 @@ export function useRead(read, key, every) {
     try {
       const value = await latest.current()
       if (mine === round.current) set({ id, value, fault: '' })
+      return false
     } catch (error) {
       const fault = /** @type {Error} */ (error).message
       if (mine === round.current) set((last) => ({ ...(last.id === id ? last : unread), fault }))
+      return mayPass(error)
     }
   }
   useEffect(() => {
@@ -76,8 +85,9 @@ export function useRead(read, key, every) {
     let timer
     let ended = false
     const next = async (/** @type {boolean} */ isFirst) => {
-      if (isFirst || !document.hidden) await again()
-      if (!ended && every !== undefined) timer = setTimeout(() => void next(false), every)
+      const failed = (isFirst || !document.hidden) && (await again())
+      const pause = failed ? Math.min(every ?? retryEvery, retryEvery) : every
+      if (!ended && pause !== undefined) timer = setTimeout(() => void next(false), pause)
     }
     void next(true)
     return () => {
@@ -90,14 +100,18 @@ export function useRead(read, key, every) {
 }
 
 /** Loading, failed, empty, or the content.
- * @template T @param {{ value: T | null, fault: string, again: () => void }} of @param {(value: T) => Shown} content */
+ * @template T @param {{ value: T | null, fault: string, again: () => unknown }} of @param {(value: T) => Shown} content */
 export function loaded({ value, fault, again }, content, empty = '') {
   const isEmpty = Array.isArray(value) && value.length === 0
+  // the page says above that nothing can be read
+  const isSaid = stale.value !== '' && fault !== ''
   return html`${
     fault !== '' &&
+    !isSaid &&
     html`<p class="box bad" role="alert">Not ${value === null ? 'read' : 'up to date'}: ${fault}
       <button type="button" onClick=${again}>Try again</button></p>`
   }
+  ${value === null && isSaid && html`<p class="soft">Not read yet.</p>`}
   ${value === null && fault === '' && html`<p class="soft">Loading…</p>`}
   ${isEmpty && html`<p class="soft">${empty}</p>`}
   ${value !== null && !isEmpty && content(value)}`

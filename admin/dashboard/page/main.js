@@ -115,12 +115,12 @@ function App() {
   return html`<a class="skip" href="#content" onClick=${skip}>Skip to the content</a>
     <${Header} />
     <main id="content" tabindex="-1" class=${stale.value === '' ? '' : 'stale'}>
-      ${stale.value !== '' && html`<p class="box bad" role="alert">Not up to date: ${stale}.${since}</p>`}
+      ${stale.value !== '' && html`<p class="box bad" role="alert">Not up to date: ${stale}. The page tries again by itself.${since}</p>`}
       <${Message} />
       <${Problems} />
       ${
         live.value === null
-          ? html`<h1>${screen?.title ?? 'bidweir'}</h1><p class="soft">Loading…</p>`
+          ? html`<h1>${screen?.title ?? 'bidweir'}</h1><p class="soft">${stale.value === '' ? 'Loading…' : 'No figures yet.'}</p>`
           : screen === undefined
             ? html`<h1>No such screen</h1><p><a href="#/">Suppliers</a></p>`
             : html`<${screen.view} key=${route.value.rest.join('/')} />`
@@ -144,4 +144,6 @@ effect(() => {
 })
 
 await finishLogIn()
-render(html`<${App} />`, /** @type {HTMLElement} */ (document.getElementById('app')))
+const place = /** @type {HTMLElement} */ (document.getElementById('app'))
+place.replaceChildren()
+render(html`<${App} />`, place)

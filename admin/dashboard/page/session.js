@@ -5,8 +5,64 @@ import * as issuer from './issuer-log-in.js'
 /** @typedef {{ access: string, refresh: string | null }} Tokens */
 /** @typedef {{ issuer: string, clientId: string }} External */
 
-/** @type {{ realm: string | null, external: External | null }} */
-export const settings = await (await fetch('/dashboard/settings.json')).json()
+/** Milliseconds until an answer is not waited for any more. A replay may take 75 s. */
+const longest = 90_000
+/** Milliseconds until the settings are asked for again. */
+const again = 3000
+
+export class ApiError extends Error {
+  /** @param {string} message @param {number} status 0: no answer came */
+  constructor(message, status) {
+    super(message)
+    this.status = status
+  }
+}
+
+/** What to do about a failure, which the words of a browser do not say. @param {unknown} error @param {number} limit */
+const noAnswer = (error, limit) =>
+  new ApiError(
+    /** @type {Error} */ (error).name === 'TimeoutError'
+      ? `bidweir has not answered for ${limit / 1000} s: it is overloaded, or the network is slow`
+      : 'bidweir cannot be reached: it does not run, or the network to it is down',
+    0,
+  )
+
+/** Sends a request and reads its answer whole. @param {string} path @param {RequestInit} options @param {number} limit milliseconds */
+async function send(path, options, limit = longest) {
+  try {
+    const response = await fetch(path, { ...options, signal: AbortSignal.timeout(limit) })
+    const body = await response.arrayBuffer()
+    const { status, headers } = response
+    // a body is not allowed with these, not even an empty one
+    return new Response([204, 205, 304].includes(status) ? null : body, { status, headers })
+  } catch (error) {
+    throw noAnswer(error, limit)
+  }
+}
+
+/** Waits until the service answers. @returns {Promise<{ realm: string | null, external: External | null }>} */
+async function readSettings() {
+  for (;;) {
+    const answer = await send('/dashboard/settings.json', {}).catch((error) => error)
+    if (answer instanceof Response && answer.ok) return answer.json()
+    const why = answer instanceof Response ? inWords(answer.status) : answer.message
+    const place = document.getElementById('app')
+    if (place !== null)
+      place.textContent = `The console cannot start: ${why}. It tries again by itself.`
+    await new Promise((resolve) => setTimeout(resolve, again))
+  }
+}
+
+/** What an answer without a description of its problem means. @param {number} status */
+function inWords(status) {
+  if (status === 502 || status === 503 || status === 504)
+    return `bidweir cannot be reached behind its proxy (${status})`
+  return status >= 500
+    ? `bidweir had an error of its own (${status}): its log says why`
+    : `the response was ${status}`
+}
+
+export const settings = await readSettings()
 const kept = 'bidweir'
 
 /** @type {import('@preact/signals').Signal<Tokens | null>} */
@@ -44,18 +100,18 @@ async function post(name, fields) {
   }
   const body = new URLSearchParams({ client_id: external?.clientId ?? 'public-client', ...fields })
   // a log-out is sent even if the page is closed meanwhile
-  return fetch(url, { method: 'POST', body, keepalive: name === 'revoke' })
+  return send(url, { method: 'POST', body, keepalive: name === 'revoke' })
 }
 
 /** @param {Record<string, string>} fields @returns {Promise<Tokens>} */
 async function grant(fields) {
   const response = await post('token', fields)
-  const body = await response.json()
+  const body = await response.json().catch(() => ({}))
   if (response.ok) return { access: body.access_token, refresh: body.refresh_token ?? null }
   const wait = response.headers.get('retry-after')
   const why = wait === null ? body.error_description : `Too many attempts: wait ${wait} s`
   // only a 400 ends the session, a restart of the service does not
-  throw Object.assign(new Error(why ?? body.title ?? body.error), {
+  throw Object.assign(new Error(why ?? body.title ?? body.error ?? inWords(response.status)), {
     rejected: response.status === 400,
   })
 }
@@ -82,58 +138,63 @@ function renew() {
   return refreshing
 }
 
-export class ApiError extends Error {
-  /** @param {string} message @param {number} status */
-  constructor(message, status) {
-    super(message)
-    this.status = status
-  }
-}
-
 const roleMissing = 'This user lacks a role: at least viewer is required'
 
 /**
  * The response of a call; a token that has expired is renewed.
  * @param {string} path @param {string} method @param {unknown} body @param {Record<string, string>} headers
+ * @param {number} [limit] milliseconds
  */
-export async function request(path, method = 'GET', body = undefined, headers = {}) {
-  const send = () =>
-    fetch(path, {
-      method,
-      headers: {
-        ...headers,
-        authorization: `Bearer ${tokens.value?.access}`,
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+export async function request(path, method = 'GET', body = undefined, headers = {}, limit) {
+  const ask = () =>
+    send(
+      path,
+      {
+        method,
+        headers: {
+          ...headers,
+          authorization: `Bearer ${tokens.value?.access}`,
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    })
-  let response = await send()
+      limit,
+    )
+  let response = await ask()
   if (response.status === 401 && tokens.value?.refresh) {
     await renew().catch((error) => {
       if (error.rejected) leave('Your session has ended: log in again')
       throw error
     })
-    response = await send()
+    response = await ask()
   }
   if (response.ok) return response
-  if (response.status === 401) leave('Log in again')
+  if (response.status === 401) leave('Your session has ended: log in again')
   const problem = await response.json().catch(() => ({}))
   if (response.status === 403 && problem.code === 'forbidden' && path.startsWith('/api/svc/live/'))
     leave(roleMissing)
   const detail = problem.errors?.map((/** @type {{detail: string}} */ { detail }) => detail)
   throw new ApiError(
-    detail?.join('; ') || problem.title || `the response was ${response.status}`,
+    problem.code === 'forbidden'
+      ? 'your user lacks the role or the account for it. An operator can give both'
+      : detail?.join('; ') ||
+          (problem.code === 'internal' ? '' : problem.title) ||
+          inWords(response.status),
     response.status,
   )
 }
 
 /**
  * @param {string} path @param {string} method @param {unknown} body @param {Record<string, string>} headers
+ * @param {number} [limit] milliseconds
  * @returns {Promise<any>}
  */
-export async function call(path, method = 'GET', body = undefined, headers = {}) {
-  return (await request(path, method, body, headers)).json()
+export async function call(path, method = 'GET', body = undefined, headers = {}, limit) {
+  return (await request(path, method, body, headers, limit)).json()
 }
+
+/** Reads. @param {string} path @param {number} [limit] milliseconds @returns {Promise<any>} */
+export const get = (path, limit) => call(path, 'GET', undefined, {}, limit)
 
 /** Ends the session at the service or issuer too, since there may be other copies of the refresh token. */
 export async function logOut() {

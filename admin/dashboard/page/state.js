@@ -2,13 +2,15 @@
 import { computed, effect, signal } from '@preact/signals'
 import { dateOf, startOfDay, zone } from './format.js'
 import { route } from './route.js'
-import { call, onEnd, tokens } from './session.js'
+import { get, onEnd, tokens } from './session.js'
 
 /** @import { Funnel } from '../../fleet/funnel-route.ts' */
 /** @import { LiveIntegration, LiveListAnswer, ListedIntegration } from '../../fleet/live-schema.ts' */
 /** @import { ReportRow } from '../../reports/columns.ts' */
 
 const every = 3000
+/** Milliseconds from which on an answer is late, and until the page asks again. */
+const [late, longest] = [5000, 15_000]
 /** Reports read the store, and change slowly. */
 export const reportsEvery = 20_000
 
@@ -66,7 +68,7 @@ const shownSupplier = () => (route.value.screen === 'supplier' ? (route.value.re
 async function readDetail(ssp, node) {
   if (ssp === '' || integration(ssp) === undefined) return
   const query = new URLSearchParams({ ssp, ...(node === '' ? {} : { node }) })
-  const { integrations } = await call(`/api/svc/live/?${query}`)
+  const { integrations } = await get(`/api/svc/live/?${query}`, longest)
   if (tokens.value !== null && ssp === shownSupplier() && node === shownNode.value)
     detail.value = integrations[0] ?? null
 }
@@ -74,7 +76,7 @@ async function readDetail(ssp, node) {
 export async function readLive() {
   const node = shownNode.value
   const query = new URLSearchParams(node === '' ? { since: live.value?.tag ?? '' } : { node })
-  const next = await call(`/api/svc/live/list/?${query}`)
+  const next = await get(`/api/svc/live/list/?${query}`, longest)
   // the user may have logged out or chosen another node meanwhile
   if (tokens.value === null || node !== shownNode.value) return
   live.value = merged(next)
@@ -100,10 +102,10 @@ let readFor = ''
 
 async function readToday() {
   const from = startOfDay(dateOf(Date.now()))
-  const rows = await call(`/api/svc/reports/margin?by=ssp&from=${from}`)
+  const rows = await get(`/api/svc/reports/margin?by=ssp&from=${from}`)
   if (tokens.value === null) return
   today.value = new Map(rows.map((/** @type {ReportRow} */ row) => [row.key, row]))
-  const found = await call('/api/svc/funnel/?only=faults')
+  const found = await get('/api/svc/funnel/?only=faults')
   if (tokens.value === null) return
   funnel.value = found
   readAt = Date.now()
@@ -119,8 +121,12 @@ export async function poll() {
   const waiting = setTimeout(() => {
     ready.value = tokens.value !== null
   }, longestWait)
+  const slow = setTimeout(() => {
+    stale.value = `bidweir takes longer than ${late / 1000} s to answer`
+  }, late)
   try {
     await readLive()
+    clearTimeout(slow)
     if (Date.now() - readAt > reportsEvery || readFor !== zone.value) await readToday()
   } catch (error) {
     const { status, message } = /** @type {import('./session.js').ApiError} */ (error)
@@ -128,6 +134,7 @@ export async function poll() {
     if (status === 404) shownNode.value = ''
     stale.value = message
   }
+  clearTimeout(slow)
   clearTimeout(waiting)
   clearTimeout(polling)
   ready.value = tokens.value !== null

@@ -38,3 +38,16 @@ t.test('many rows are handed on in several steps', (t) => {
   )
   t.end()
 })
+
+t.test('a drain has the bids before it, and none of those that come meanwhile', async (t) => {
+  const added: SeatRow[] = []
+  const rows = createDecidedRows((row) => added.push(row))
+  rows.decided(decided({ publisher: 'before' }), 2, 1)
+  const steps = rows.drain()
+  rows.decided(decided({ publisher: 'meanwhile' }), 2, 1)
+  drained(steps)
+  t.same(
+    added.map(({ publisher }) => publisher),
+    ['before'],
+  )
+})

@@ -12,7 +12,7 @@ const guardWords = {
   none: 'no guard acts',
   start: 'a new model: small reductions at first',
   silence: 'no win notices come: factor 1',
-  drop: 'fewer wins than at this hour on earlier days: factor 1',
+  drop: 'fewer wins for each bid than in the hours before: factor 1',
   kept: 'too few wins are kept: factor 1',
   cleared: 'wins cleared above the price that was bid, or far below it: factor 1',
   number: 'the model returned no number: factor 1',
