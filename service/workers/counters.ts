@@ -29,39 +29,61 @@ export interface Counts {
   lag: number
 }
 
-type Visit = (value: number) => number
+/** A number of counters, or several. */
+type Place = Float64Array | { holder: Record<string, number>; key: string }
 
-/** Visits all numbers of counters in the order of their keys; what the visit returns replaces them. */
-function visitNumbers(counters: object, visit: Visit): void {
+/** Where the numbers of counters are, in the order of their keys. */
+interface Places {
+  list: Place[]
+  size: number
+  /** What is null, and may be counters later. Those are the last key, so that the numbers before them stay where they are. */
+  absent: { holder: Record<string, unknown>; key: string }[]
+}
+
+function addPlaces(counters: object, places: Places): void {
   if (counters instanceof Float64Array) {
-    for (let at = 0; at < counters.length; at++) counters[at] = visit(counters[at]!)
+    places.list.push(counters)
+    places.size += counters.length
     return
   }
+  const holder = counters as Record<string, number>
   for (const [key, value] of Object.entries(counters)) {
     if (typeof value === 'number') {
-      if (!states.has(key)) (counters as Record<string, number>)[key] = visit(value)
-    } else if (typeof value === 'object' && value !== null) visitNumbers(value, visit)
+      if (states.has(key)) continue
+      places.list.push({ holder, key })
+      places.size++
+    } else if (value === null) places.absent.push({ holder, key })
+    else if (typeof value === 'object') addPlaces(value, places)
   }
 }
 
-function numbersOf(counters: object): number[] {
-  const numbers: number[] = []
-  visitNumbers(counters, (value) => {
-    numbers.push(value)
-    return value
-  })
-  return numbers
+const isCounters = ({ holder, key }: Places['absent'][number]) =>
+  typeof holder[key] === 'object' && holder[key] !== null
+
+/** They are searched once: thousands of suppliers are counted in each report. */
+const known = new WeakMap<object, Places>()
+function placesOf(counters: object): Places {
+  const before = known.get(counters)
+  if (before !== undefined && !before.absent.some(isCounters)) return before
+  const places: Places = { list: [], size: 0, absent: [] }
+  addPlaces(counters, places)
+  known.set(counters, places)
+  return places
 }
 
 /** Adds what `Increments` returned. */
 function add(counters: object, increments: Float64Array): void {
-  let at = 0
+  let first = 0
   let next = 0
-  visitNumbers(counters, (value) => {
-    if (increments[next] !== at++) return value
-    next += 2
-    return value + increments[next - 1]!
-  })
+  for (const place of placesOf(counters).list) {
+    const end = first + (place instanceof Float64Array ? place.length : 1)
+    for (; next < increments.length && increments[next]! < end; next += 2) {
+      const change = increments[next + 1]!
+      if (place instanceof Float64Array) place[increments[next]! - first]! += change
+      else place.holder[place.key]! += change
+    }
+    first = end
+  }
 }
 
 /**
@@ -69,18 +91,35 @@ function add(counters: object, increments: Float64Array): void {
  * Most cells of histograms have not.
  */
 class Increments {
-  private readonly before = new WeakMap<object, number[]>()
+  private readonly before = new WeakMap<object, Float64Array>()
 
   of(counters: object): Float64Array {
-    const now = numbersOf(counters)
-    const before = this.before.get(counters)
-    this.before.set(counters, now)
+    const places = placesOf(counters)
+    const before = this.beforeOf(counters, places.size)
     const changes: number[] = []
-    for (let at = 0; at < now.length; at++) {
-      const change = now[at]! - (before?.[at] ?? 0)
-      if (change !== 0) changes.push(at, change)
+    let at = 0
+    const compare = (value: number) => {
+      if (value !== before[at]!) {
+        changes.push(at, value - before[at]!)
+        before[at] = value
+      }
+      at++
+    }
+    for (const place of places.list) {
+      if (place instanceof Float64Array)
+        for (let index = 0; index < place.length; index++) compare(place[index]!)
+      else compare(place.holder[place.key]!)
     }
     return Float64Array.from(changes)
+  }
+
+  private beforeOf(counters: object, size: number): Float64Array {
+    const before = this.before.get(counters)
+    if (before?.length === size) return before
+    const longer = new Float64Array(size)
+    if (before !== undefined) longer.set(before)
+    this.before.set(counters, longer)
+    return longer
   }
 }
 
