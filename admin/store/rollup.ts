@@ -132,6 +132,8 @@ function createBufferedCounts<Row extends { supplier: string }>(
   async function writeAdded(most: number): Promise<void> {
     for (let left = most; left > 0; ) {
       const slice = take(Math.min(left, sliceRows))
+      // a concurrent call has taken the rest
+      if (slice.length === 0) return
       const done = await writeRows(slice)
       for (const row of slice.slice(done)) addRow(row)
       if (done < slice.length) return

@@ -35,6 +35,18 @@ onBoth(async (t, database) => {
     },
   )
 
+  t.test('the sums of all and those by facet are written at the same time', async (t) => {
+    const decide = () => {
+      for (let n = 0; n < 1000; n++)
+        rollup.decided(decided({ at, publisher: `p${n}`, facets: facets(n % 2) }), 2, 1)
+    }
+    decide()
+    await rollup.flush()
+    decide()
+    await Promise.all([rollup.flushFacets(), rollup.flush()])
+    t.equal(new Map((await sizes()) as [string, number][]).get('2x50'), 1001)
+  })
+
   t.test(
     'bids without values, and those whose sums by facet were lost, have the empty name',
     async (t) => {
@@ -44,7 +56,7 @@ onBoth(async (t, database) => {
       await rollup.flushFacets()
       t.strictSame((await sizes())[0], ['', 2])
       await store.db.deleteFrom('decided_facets').where('value', '=', '1x50').execute()
-      t.strictSame((await sizes())[0], ['', 4])
+      t.strictSame((await sizes())[0], ['', 1004])
       t.same(warnings, [])
     },
   )
