@@ -22,7 +22,7 @@ const depths: readonly [wins: number, factor: number][] = [
 const winsToEnd = depths.at(-1)![0]
 /** Notices count as stopped after so many expected wins without a win. */
 const dueBeforeSilence = 40
-/** Wins at this node before `silence` may act, or a guard that acts may end. */
+/** Wins at this node before `silence` may act, or a guard that acts may end; and of all nodes before a fall of all counts. */
 const winsBeforeGuards = 50
 /** Expected wins for which a guard acts. Each alarm that follows before the start is over doubles them. */
 const holdDue = 150
@@ -118,6 +118,11 @@ export class Guards {
     noticeTimeout: number,
   ): void {
     if (!this.sums.addBack(due, bids, 0, at)) this.sums.add(due, bids, now, noticeTimeout)
+  }
+
+  /** Whether there are enough wins to see a fall of them. */
+  get hasWins(): boolean {
+    return this.winsKnown >= winsBeforeGuards
   }
 
   /** When the oldest bids began that still wait for a win; Infinity: there are none. */

@@ -64,14 +64,17 @@ export class SupplierStates {
       const state = this.states[nth]!
       state.measure()
       const own = state.guards.mature(now, noticeTimeout)
-      all.bids += own.bids
-      all.wins += own.wins
+      // A supplier that sends no win notices would look like a fall of all.
+      if (state.guards.hasWins) {
+        all.bids += own.bids
+        all.wins += own.wins
+      }
       if (own.bids > 0 && state.guards.compare(own, usual, now) && state.guarded)
         state.guards.dropped()
       return state.guards.oldest
     })
     if (all.bids > 0 && this.fall.seen(all.bids, all.wins, 1, now))
-      for (const state of this.states) if (state.guarded) state.guards.dropped()
+      for (const { guarded, guards } of this.states) if (guarded && guards.hasWins) guards.dropped()
   }
 
   /** The model was fitted. Nothing was measured before the first fit. */

@@ -82,6 +82,32 @@ t.test(
   },
 )
 
+t.test('bids of suppliers without win notices are no fall of the others', (t) => {
+  const states = new SupplierStates()
+  const random = source(7)
+  const timeout = 15_000
+  const sent = (at: number): Outcome => ({
+    ...{ arm: 'treated', held: false, inBa: 1, lnF: Math.log(0.9), sent: 0.9, at },
+    ...{ winIn: 0.5, winOut: 0.48, weight: 1, publisher: 2, seat: 3 },
+  })
+  const guards = new Set<string>()
+  const due: Outcome[] = []
+  const last = start + 20_000_000
+  for (let now = start; now < last; now += 1000) {
+    while (due.length > 0 && due[0]!.at + 5000 <= now) states.of(1).won(due.shift()!, 0.9, now)
+    const bid = sent(now)
+    states.of(1).exposed(bid, timeout)
+    if (random() < 0.5) due.push(bid)
+    // The second supplier comes when the win rate is known.
+    if (now > start + 10_000_000) states.of(2).exposed(sent(now), timeout)
+    states.advance(now, timeout)
+    if (now > start + 5_000_000) guards.add(states.of(1).guards.guard)
+  }
+  t.same([...guards], ['none'])
+  t.equal(states.of(2).guards.guard, 'start')
+  t.end()
+})
+
 t.test('the evidence of a learner begins with its first fit', (t) => {
   const [learner] = trained(1, 3000, 100)
   const from = () => learner!['suppliers'].rest().pool.from
