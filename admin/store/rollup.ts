@@ -122,18 +122,27 @@ function createBufferedCounts<Row extends { supplier: string }>(
 
   /** Writes some of the rows that are waiting now, or all of them. Rows that are added meanwhile come later. */
   async function round(): Promise<void> {
+    // before the first wait: a call after it has a round of its own
+    const all = isWhole
+    isWhole = false
     if (options.drain !== undefined) await inSlices(options.drain())
     await options.before?.()
-    const most = isWhole || count > maxRows / 2 ? count : Math.min(count, roundRows)
-    isWhole = false
-    await writeAdded(most)
+    await writeAdded(() => (all || count > maxRows / 2 ? count : Math.min(count, roundRows)))
   }
 
-  async function writeAdded(most: number): Promise<void> {
+  let writing = Promise.resolve()
+
+  /** One after another, so that none ends while another still writes rows that it would have taken. */
+  function writeAdded(rowCount: () => number): Promise<void> {
+    const run = writing.then(() => writeSlices(rowCount()))
+    // A failure rejects the promise of its own caller only.
+    writing = run.catch(() => undefined)
+    return run
+  }
+
+  async function writeSlices(most: number): Promise<void> {
     for (let left = most; left > 0; ) {
       const slice = take(Math.min(left, sliceRows))
-      // a concurrent call has taken the rest
-      if (slice.length === 0) return
       const done = await writeRows(slice)
       for (const row of slice.slice(done)) addRow(row)
       if (done < slice.length) return
@@ -151,7 +160,7 @@ function createBufferedCounts<Row extends { supplier: string }>(
   return {
     addRow,
     flush,
-    writeAll: oneAtATime(() => writeAdded(count)),
+    writeAll: () => writeAdded(() => count),
     async close() {
       clearInterval(timer)
       await flush()
