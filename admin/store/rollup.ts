@@ -2,7 +2,7 @@
 
 import { getOrAdd } from '../../opd/base/get-or-add.ts'
 import type { Log } from '../../opd/base/log.ts'
-import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
+import { oneAtATime, WorkQueue } from '../../opd/base/one-at-a-time.ts'
 import { inSlices } from '../../opd/base/slices.ts'
 import type { DecisionObserver } from '../../opd/ports.ts'
 import type { Facets } from '../../opd/shared/facets.ts'
@@ -130,14 +130,11 @@ function createBufferedCounts<Row extends { supplier: string }>(
     await writeAdded(() => (all || count > maxRows / 2 ? count : Math.min(count, roundRows)))
   }
 
-  let writing = Promise.resolve()
+  const writes = new WorkQueue()
 
   /** One after another, so that none ends while another still writes rows that it would have taken. */
   function writeAdded(rowCount: () => number): Promise<void> {
-    const run = writing.then(() => writeSlices(rowCount()))
-    // A failure rejects the promise of its own caller only.
-    writing = run.catch(() => undefined)
-    return run
+    return writes.enqueue(() => writeSlices(rowCount()))
   }
 
   async function writeSlices(most: number): Promise<void> {

@@ -32,6 +32,18 @@ class ExclusiveJob<T> {
   }
 }
 
+/** Runs different work, one after the other, in the order of the calls. */
+export class WorkQueue {
+  private last: Promise<unknown> = Promise.resolve()
+
+  /** @param work its rejection reaches this caller only; the next work begins in any case */
+  enqueue<T>(work: () => Promise<T>): Promise<T> {
+    const result = this.last.then(work)
+    this.last = result.catch(() => undefined)
+    return result
+  }
+}
+
 /** Runs a job without overlap. All calls during a run share it. */
 export function shareRun<T>(job: () => Promise<T>): () => Promise<T> {
   const exclusive = new ExclusiveJob(job)

@@ -7,6 +7,7 @@
 import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Log } from '../base/log.ts'
+import { WorkQueue } from '../base/one-at-a-time.ts'
 import { OnlineLearner } from '../learner/learner.ts'
 import { isOfOtherVersion } from '../learner/snapshot.ts'
 import type { LearnerOptions, NodeLearner } from '../learner-types.ts'
@@ -54,7 +55,8 @@ export class ModelManager {
   private readonly started: number
   private readonly timers: readonly NodeJS.Timeout[]
   private executed = initialControl
-  private last: Promise<unknown> = Promise.resolve()
+  /** Of saves and roll-backs. */
+  private readonly queue = new WorkQueue()
 
   constructor(options: ModelManagerOptions) {
     const { dir, attributionWindow, now, log, trains = true } = options
@@ -112,7 +114,7 @@ export class ModelManager {
 
   /** Returns whether all snapshots were written. */
   save(): Promise<boolean> {
-    return this.enqueue(() => this.models.saveAll())
+    return this.queue.enqueue(() => this.models.saveAll())
   }
 
   /**
@@ -125,11 +127,11 @@ export class ModelManager {
     const bases: Bases = {}
     for (const mode of modes)
       if (next.epochs[mode] > models.of(mode).epoch) bases[mode] = await source.base(mode)
-    await this.enqueue(() => this.apply(next, bases))
+    await this.queue.enqueue(() => this.apply(next, bases))
     for (const mode of modes) {
       const { epoch } = models.of(mode)
       if (epoch <= next.epochs[mode]) continue
-      await source.raise(mode, epoch, await this.enqueue(() => models.packed(mode)))
+      await source.raise(mode, epoch, await this.queue.enqueue(() => models.packed(mode)))
     }
   }
 
@@ -152,14 +154,6 @@ export class ModelManager {
       due.map(({ learner }) => learner),
       this.now(),
     )
-  }
-
-  /** Runs saves and roll-backs one after the other. */
-  private enqueue<T>(work: () => Promise<T>): Promise<T> {
-    const result = this.last.then(work)
-    // A failure rejects the promise of its caller only; the next one begins in any case.
-    this.last = result.catch(() => undefined)
-    return result
   }
 
   private async apply(next: ModelControl, bases: Bases): Promise<void> {

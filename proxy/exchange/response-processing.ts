@@ -320,10 +320,13 @@ export function encodeResponse(
   const memory = new ResponseMemory(budget, limits)
   if (body.length > shortDocument && !memory.reserve(body.length))
     return { kind: 'changed', body, decoded: true }
-  const changed = (bytes: Buffer): ResponseBody => {
-    memory.release()
-    return { kind: 'changed', body: bytes, decoded: false }
-  }
+  const changed = (bytes: Buffer): ResponseBody => ({
+    kind: 'changed',
+    body: bytes,
+    decoded: false,
+  })
   const encoded = encode(encoding, body, gzip)
-  return encoded instanceof Promise ? encoded.then(changed) : changed(encoded)
+  if (encoded instanceof Promise) return encoded.then(changed).finally(() => memory.release())
+  memory.release()
+  return changed(encoded)
 }

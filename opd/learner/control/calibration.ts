@@ -102,8 +102,8 @@ function combine(multiple: Multiple, measured: Measured | null): void {
 }
 
 /**
- * The loss of lowered bids, of which `multiple` is known so far. What they would have won at their own prices, over what the model expects, is shown by those that kept
- * their price by chance. Bids that keep their price because it is best do not show it: the model errs about them by other shares, .08
+ * The loss of lowered bids, of which `multiple` is known so far. What they would have won at their own prices, over what the model
+ * expects, is shown by those that kept their price by chance. Bids that keep their price because it is best do not show it: the model errs about them by other shares, .08
  * on average over markets drawn at random, more than the loss that is measured.
  */
 function compared(evidence: Evidence, columns: Columns, multiple: number): Measured | null {

@@ -1,6 +1,7 @@
 /** Counters of a worker in the first process: increments of what has changed, also of counters that come later. */
 import t from 'tap'
 import { EngineStats } from '../../../opd/pricing/stats.ts'
+import { LargestLag } from '../../../proxy/exposition.ts'
 import { SupplierMetrics, VariantMetrics } from '../../../proxy/metrics.ts'
 import { addCounts, countsTaker } from '../../../service/workers/counters.ts'
 
@@ -12,8 +13,8 @@ function processOf() {
     closed: new Map<string, number>(),
     logged: new Map<string, number>(),
     decoder: { bytes: 0 },
-    largestLag: { takeLargest: () => 0, observe() {} },
-  } as unknown as Parameters<typeof countsTaker>[1]
+    largestLag: new LargestLag(),
+  }
   return { metrics, proxy, stats: new EngineStats() }
 }
 
