@@ -116,7 +116,7 @@ export function createNotices(options: NoticeOptions) {
   }
   return {
     /** `nurl`: that of the bid, with its macros expanded; `cleared` replaces ${AUCTION_PRICE}, CPM in the bid's currency. */
-    won(nurl: string, cleared: number): void {
+    reportWin(nurl: string, cleared: number): void {
       if (random() < loss || waiting.size >= maxWaiting) return
       const query = change(impressionQuery(nurl, cleared, supplier), random())?.toString()
       if (query === undefined) return
