@@ -108,6 +108,7 @@ export function createNotices(options: NoticeOptions) {
     const timer = setTimeout(
       () => {
         waiting.delete(timer)
+        // One that fails is missing in the figures, as a notice of a platform is that fails.
         void send(query).catch(() => undefined)
       },
       -Math.log(1 - random()) * mean,

@@ -112,8 +112,14 @@ async function openModels(peer: Peer, config: Config, now: () => number, log: Se
   return {
     modelManager,
     modelSync: new ModelSync({ modelManager, bus, log, role }),
-    /** It fails only if the first process has ended. */
-    control: oneAtATime(() => modelManager.execute(source).catch(() => undefined)),
+    /** The first process calls it again after the next change. */
+    control: oneAtATime(() =>
+      modelManager
+        .execute(source)
+        .catch((error: Error) =>
+          log.warn({ err: error.message }, 'commands for the models were not executed'),
+        ),
+    ),
   }
 }
 
