@@ -44,6 +44,8 @@ interface Plan {
   /** Rounds and milliseconds of a window: of a whole run, of a quick one. */
   rounds: readonly [number, number]
   window: readonly [number, number]
+  /** Milliseconds of each case before it is measured, for proxies that compile or keep a state for each supplier. */
+  warmUp?: readonly [number, number]
   blocks: (plan: Plan, all: Results, run: Run<Options>) => Block[]
 }
 /** Rows of proxies; a sample for each round and case. */
@@ -86,6 +88,10 @@ const section = (plan: Plan): Section => ({
     const results: Results = proxies.map(({ name, job }) => ({ name, job, samples: new Map() }))
     for (const { label, ...load } of plan.cases) {
       const window = { warm: run.quick ? 300 : 700, measure: plan.window[at]! }
+      const first = { warm: 0, measure: plan.warmUp?.[at] ?? 0 }
+      if (first.measure > 0)
+        for (const proxy of proxies.filter(({ compiles }) => compiles))
+          await measure(state, proxy, { ...load, ...first })
       const samples = await inTurns(plan.rounds[at]!, proxies, async (proxy, round) => {
         const sample = await measure(state, proxy, { ...load, ...window })
         const { cost, rate, p99, failed } = sample
@@ -232,12 +238,12 @@ await bench<Options, State>({
     }),
     suppliers: section({
       title: 'Suppliers in use: CPU microseconds per request, the mix',
-      note: 'Each supplier has its own connections: 3,000 upstreams in nginx, 3,000 backends in HAProxy.',
+      note: 'Each supplier has its own connections: 3,000 upstreams in nginx, 3,000 backends in HAProxy. Before a number of suppliers is measured, bidweir gets their requests for 20 s: each has its state in the learner then.',
       proxies: ['bidweir', 'nginx', 'HAProxy'],
       cases: [1, 2, 100, 3000].map((count) => ({
         ...{ label: `${count}`, paths: supplierIds.slice(0, count).map((id) => `/bid/${id}`) },
       })),
-      ...{ ...short, rounds: [3, 1], blocks: costs },
+      ...{ ...short, rounds: [3, 1], warmUp: [20_000, 0], blocks: costs },
     }),
     bids: section({
       title: 'Bids in a response: CPU microseconds per request',
