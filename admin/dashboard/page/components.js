@@ -204,6 +204,10 @@ export const text = (name, cell, more = {}) => number(name, cell, { text: true, 
 const kindOf = ({ text, wide, widest }) =>
   `${text ? 'text' : 'number'}${wide ? ' wide' : ''}${widest ? ' widest' : ''}`
 
+/** The name of a column beside each cell, for narrow windows, where a row is a card. @template Row @param {Column<Row>} column */
+const labelOf = ({ name, amount }) =>
+  amount === undefined ? name : `${name.trim()}, ${currency.value}`
+
 /** The name of a column, with its explanation.
  * @template Row @param {Column<Row>} column @param {{ by: string, down: boolean } | undefined} sort @param {() => void} onSort */
 function head({ name, by, help, amount }, sort, onSort) {
@@ -226,7 +230,7 @@ export function table({ label, rows, keyOf, columns: given, size = '', sort, onS
     columns.map((column, at) =>
       at === 0
         ? html`<th scope="row" class=${kindOf(column)}>${of(column)}</th>`
-        : html`<td class=${kindOf(column)}>${of(column)}</td>`,
+        : html`<td class=${kindOf(column)} data-name=${labelOf(column)}>${of(column)}</td>`,
     )
   const ordered = (/** @type {string} */ name) =>
     sort?.by !== name ? undefined : sort.down ? 'descending' : 'ascending'

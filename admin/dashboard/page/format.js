@@ -4,14 +4,7 @@ import { signal } from '@preact/signals'
 const locale = navigator.language
 export const absent = '–'
 
-const stored = localStorage.getItem('bidweir-zone')
 export const localZone = Intl.DateTimeFormat().resolvedOptions().timeZone
-/** The time zone of all times and days on the page. */
-export const zone = signal(stored ?? localZone)
-/** Those that are chosen most are first. */
-export const zones = [
-  ...new Set([zone.value, localZone, 'UTC', ...Intl.supportedValuesOf('timeZone')]),
-]
 
 /** Whether the browser knows a time zone of this name. @param {string} name */
 export function isZone(name) {
@@ -21,6 +14,14 @@ export function isZone(name) {
     return false
   }
 }
+
+const stored = localStorage.getItem('bidweir-zone')
+/** The time zone of all times and days on the page. */
+export const zone = signal(stored !== null && isZone(stored) ? stored : localZone)
+/** Those that are chosen most are first. */
+export const zones = [
+  ...new Set([zone.value, localZone, 'UTC', ...Intl.supportedValuesOf('timeZone')]),
+]
 
 /** @param {string} name */
 export function setZone(name) {

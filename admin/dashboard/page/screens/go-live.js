@@ -8,7 +8,7 @@ import { route } from '../route.js'
 import { call, request } from '../session.js'
 import { currency, may, readLive, seesAll, supplierOptions } from '../state.js'
 import { failedShare, knownKept, refusedShare } from './supplier-common.js'
-import { pathOf, review, send } from './supplier-form.js'
+import { pathOf, review } from './supplier-form.js'
 
 /** @import { FunnelSupplier } from '../../../fleet/funnel-route.ts' */
 /** @import { LiveIntegration } from '../../../fleet/live-schema.ts' */
@@ -169,8 +169,7 @@ function Change({ ssp, facts, again }) {
           verb: isBack ? 'Go back' : 'Apply',
           danger: !isBack && open.length > 0,
           done: `${live.name}: ${to.name}.`,
-          undo: () =>
-            send(ssp, { method: 'POST', path: 'revert/', body: { version: value.version } }),
+          version: value.version,
           again,
         },
       )

@@ -1,4 +1,4 @@
-/** Seats and data centers of a supplier: switches, allotments, and new seats. Each change but a new seat can be undone. */
+/** Seats and data centers of a supplier: switches, allotments, and new ones. Each change but a new one can be undone. */
 import { ask } from '../actions.js'
 import { changeField, supplierPath } from '../changes.js'
 import { Level, loaded, Term, useRead } from '../components.js'
@@ -7,7 +7,7 @@ import { withFields } from '../forms.js'
 import { glossary } from '../glossary.js'
 import { html } from '../html.js'
 import { call } from '../session.js'
-import { integration, may } from '../state.js'
+import { integration, live, may } from '../state.js'
 
 /** @import { SupplierResource } from '../../../management/schema.ts' */
 /** @import { DataCenter } from '../../../store/tables.ts' */
@@ -106,7 +106,11 @@ export function SeatsAndCenters({ ssp }) {
             ]} />
           ${may('api') && allotment(center)}</li>`,
       )}</ul>
-      ${may('api') && html`<${NewSeat} path=${path} name=${name} of=${{ seats, centers }} again=${supplier.again} />`}`,
+      ${
+        may('api') &&
+        html`<${NewSeat} path=${path} name=${name} of=${{ seats, centers }} again=${supplier.again} />
+        <${NewCenter} path=${path} name=${name} centers=${centers} again=${supplier.again} />`
+      }`,
     )}</section>`
 }
 
@@ -147,5 +151,37 @@ function NewSeat({ path, name, of: { seats, centers }, again }) {
           <input name=${`qps ${location}`} type="number" min="0" step="1" placeholder="none" aria-label=${`Allotment in ${location}, requests a second`} /></label>`,
       )}
       <div class="row"><button type="submit">Add seat</button></div>
+    </form></details>`
+}
+
+/** Adds a data center, which is on and then has a switch and an allotment.
+ * @param {{ path: string, name: string, centers: DataCenter[], again: () => Promise<void> }} props */
+function NewCenter({ path, name, centers, again }) {
+  const listed = new Set(centers.map(({ location }) => location))
+  const unlisted = [...new Set(live.value?.nodes.map(({ location }) => location))].filter(
+    (location) => !listed.has(location),
+  )
+  const submit = withFields((field, form) => {
+    const location = field('location').trim()
+    const value = field('qps').trim()
+    const qps = value === '' ? null : Number(value)
+    ask({
+      title: `Add data center ${location}?`,
+      text: `${location} is listed for ${name}: it may send ${limit(qps)}, and can be switched off. Nodes of other data centers that are not listed go on without a limit.`,
+      verb: 'Add data center',
+      act: async () => {
+        await call(path, 'POST', { datacenters: [{ location, client_qps: qps }] })
+        form.reset()
+        await again()
+      },
+      done: `Data center ${location} is added.`,
+    })
+  })
+  return html`<details><summary>Add a data center</summary>
+    <form class="fields" onSubmit=${submit}>
+      <label>Location of its nodes <input name="location" required maxlength="255" list="locations" autocomplete="off" />
+        <datalist id="locations">${unlisted.map((each) => html`<option key=${each} value=${each}></option>`)}</datalist></label>
+      <label>Allotment, requests / s <input name="qps" type="number" min="0" step="1" placeholder="no limit" /></label>
+      <div class="row"><button type="submit">Add data center</button></div>
     </form></details>`
 }
