@@ -106,6 +106,7 @@ async function openLearningModels(parts: ModelParts) {
     now,
     log,
     trains: started.node.role !== 'serve',
+    journal: store.outcomes,
   })
   const controlSource = modelControlSource(store)
   const followModelControl = oneAtATime(async () => {

@@ -12,7 +12,8 @@ const sealBytes = 4
 /** Bytes of one slice of copying or of a checksum: a quarter of a millisecond. */
 export const sliceBytes = 2 ** 19
 
-const lengthOf = (pieces: readonly Uint8Array[]) =>
+/** Of all pieces together. */
+export const lengthOf = (pieces: readonly Uint8Array[]) =>
   pieces.reduce((sum, { length }) => sum + length, 0)
 
 export function joined(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {

@@ -5,8 +5,8 @@
  *   delta    rows     records of suppliers
  *   curve    weights  length of the fit  last fit  sums of deltas
  *                     4                  n         rest
- *   snapshot weights  lengths  state, JSON  exposures  weights  rows of other nodes  last fit  settled rows  outcomes  least  delays  pending
- *                     28       n            51 x n     n        n                    n         51 x n        n         4 x n  n       n
+ *   snapshot weights  lengths  state, JSON  exposures  weights  rows of other nodes  last fit  settled rows  outcomes  least  delays  sums of deltas  pending
+ *                     32       n            51 x n     n        n                    n         51 x n        n         4 x n  n       n               n
  *
  * `pending`: the whole state of the pending exposures, if it has at most `sampled` slots; otherwise `exposures` is a sample.
  */
@@ -15,7 +15,17 @@ import { drained } from '../base/slices.ts'
 import type { Saved, SupplierStates } from './control/supplier-states.ts'
 import { slotCount, type Weights } from './curve/weights.ts'
 import { featureBytes } from './features.ts'
-import { bytesOf, framed, joined, sliceBytes, unframed, unframing, viewOf, views } from './frame.ts'
+import {
+  bytesOf,
+  framed,
+  joined,
+  lengthOf,
+  sliceBytes,
+  unframed,
+  unframing,
+  viewOf,
+  views,
+} from './frame.ts'
 import { readFitted } from './refit/job.ts'
 import type { RowArrays } from './refit/settled-rows.ts'
 import { DeltaSums } from './train/delta-sums.ts'
@@ -36,7 +46,7 @@ export class SnapshotError extends Error {
   }
 }
 
-const [deltaMagic, curveMagic, snapshotMagic] = [0x62774439, 0x62774333, 0x62775337]
+const [deltaMagic, curveMagic, snapshotMagic] = [0x62774439, 0x62774333, 0x62775338]
 
 /** Pieces, made in slices of a millisecond or two. */
 type Pieces = Generator<undefined, Uint8Array[]>
@@ -89,7 +99,7 @@ function* readingWeights(
   return { weights, tail: read.tail }
 }
 
-function lengthsOf(parts: readonly Uint8Array[]): Buffer {
+function lengthsOf(parts: readonly { length: number }[]): Buffer {
   const lengths = Buffer.alloc(4 * parts.length)
   for (const [n, { length }] of parts.entries()) lengths.writeUInt32BE(length, 4 * n)
   return lengths
@@ -107,9 +117,9 @@ export const writeCurve = (weights: Weights, take: () => Origin): Pieces =>
 
 function* curveTail(take: () => Origin): Pieces {
   const { fitted, deltaSums } = take()
-  const tail = [lengthsOf([fitted]), fitted, deltaSums.bytes]
+  const sums = deltaSums.saving()
   yield
-  return tail
+  return [lengthsOf([fitted]), fitted, ...(yield* sums)]
 }
 
 interface ReadCurve extends Origin {
@@ -142,8 +152,6 @@ interface State {
   settled: number
   /** Wins that came before their exposure, by name: the lowest winning price. */
   early: [number, number][]
-  /** Sums of deltas in base64. */
-  sums: string
   controls: Saved
 }
 
@@ -158,21 +166,24 @@ export const writeSnapshot = (
 function* snapshotTail(trainer: Trainer, suppliers: SupplierStates, take: () => Origin): Pieces {
   const { fitted, deltaSums } = take()
   const { now, silence, delays, pending, received, rows } = trainer
-  const waiting = received.rows.saved()
-  const sums = deltaSums.bytes.toString('base64')
+  const [copyingRows, writingSums] = [received.rows.saving(), deltaSums.saving()]
   const { settled, early } = rows.saved()
   const refitted = trainer.refitted
-  const state = { now, silence: silence.saved(), refitted, settled, early, sums }
+  const state = { now, silence: silence.saved(), refitted, settled, early }
   const counts = bytesOf(delays.saved())
+  yield
+  const waiting = yield* copyingRows
+  const sums = yield* writingSums
   const text = yield* stateText(JSON.stringify(state), suppliers)
   yield
   const whole = (yield* pending.saving(sampled)) ?? []
   const { bytes, weights } = yield* pending.sample(whole.length > 0 ? 0 : sampled)
   yield
   const { features, outcome, least } = yield* rows.copying()
-  const lengths = lengthsOf([text, weights, waiting, fitted, outcome, counts, joined(whole)])
+  const [ofSums, ofPending] = [sums, whole].map((pieces) => ({ length: lengthOf(pieces) }))
+  const lengths = lengthsOf([text, weights, waiting, fitted, outcome, counts, ofSums!, ofPending!])
   const settledRows = [features, outcome, bytesOf(least)]
-  return [lengths, text, bytes, weights, waiting, fitted, ...settledRows, counts, ...whole]
+  return [lengths, text, bytes, weights, waiting, fitted, ...settledRows, counts, ...sums, ...whole]
 }
 
 function* stateText(state: string, suppliers: SupplierStates): Generator<undefined, Buffer> {
@@ -217,9 +228,9 @@ export function* readingSnapshot(bytes: Uint8Array): Generator<undefined, Snapsh
   if (read === null) throw new SnapshotError('a snapshot is damaged')
   const { weights, tail } = read
   const view = viewOf(tail)
-  const lengths = Array.from({ length: 7 }, (_each, n) => view.getUint32(4 * n))
-  const [text, count, received, fitted, rows, delays, pending] = lengths
-  const next = views(tail, 28)
+  const lengths = Array.from({ length: 8 }, (_each, n) => view.getUint32(4 * n))
+  const [text, count, received, fitted, rows, delays, sums, pending] = lengths
+  const next = views(tail, 4 * lengths.length)
   yield
   const state = JSON.parse(Buffer.from(next(text!)).toString()) as State
   yield
@@ -232,7 +243,6 @@ export function* readingSnapshot(bytes: Uint8Array): Generator<undefined, Snapsh
   return {
     weights,
     state,
-    deltaSums: new DeltaSums(Buffer.from(state.sums, 'base64')),
     exposures,
     received: next(received!).slice(),
     fitted: next(fitted!).slice(),
@@ -242,6 +252,7 @@ export function* readingSnapshot(bytes: Uint8Array): Generator<undefined, Snapsh
       least: new Float32Array(next(4 * rows!).slice().buffer),
     },
     delays: new Float64Array(next(delays!).slice().buffer),
+    deltaSums: new DeltaSums(next(sums!)),
     pending: next(pending!),
   }
 }

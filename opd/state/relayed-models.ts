@@ -9,7 +9,7 @@ import type { Mode } from '../shared/arms.ts'
 import type { ModelBus, SharedModelHead } from './model-bus.ts'
 
 /** Deltas that wait for the store. Beyond it the oldest is dropped: the other nodes take the shared model instead. */
-const maxOutgoing = 600
+const maxOutgoing = 3000
 
 /** Milliseconds that a round of the first process waits for the store. */
 const storeTimeout = 500

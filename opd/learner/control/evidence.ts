@@ -62,7 +62,7 @@ const columns = [
 export type Column = (typeof columns)[number]
 const at = positions(columns)
 const width = columns.length
-export const evidenceWidth = groups.length * width
+const evidenceWidth = groups.length * width
 
 /** Number of bids of a supplier that the sums cover at most: the error of the model changes with the market. */
 const horizon = 25_000

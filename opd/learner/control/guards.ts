@@ -22,7 +22,7 @@ const depths: readonly [wins: number, factor: number][] = [
 const winsToEnd = depths.at(-1)![0]
 /** Notices count as stopped after so many expected wins without a win. */
 const dueBeforeSilence = 40
-/** Wins at this node before `silence` may act, or a guard that acts may end; and of all nodes before a fall of all counts. */
+/** Wins at this node before `silence` may act, or a guard that acts may end. */
 const winsBeforeGuards = 50
 /** Expected wins for which a guard acts. Each alarm that follows before the start is over doubles them. */
 const holdDue = 150
@@ -53,8 +53,6 @@ export class Guards {
   wins = 0
   /** Wins ever that were reported to this node. */
   winsEver = 0
-  /** Wins ever, those reported by other nodes included. */
-  winsKnown = 0
   /** Wins that were expected since the last win. */
   private due = 0
   /** When the newest bid that won was sent. */
@@ -120,11 +118,6 @@ export class Guards {
     if (!this.sums.addBack(due, bids, 0, at)) this.sums.add(due, bids, now, noticeTimeout)
   }
 
-  /** Whether there are enough wins to see a fall of them. */
-  get hasWins(): boolean {
-    return this.winsKnown >= winsBeforeGuards
-  }
-
   /** When the oldest bids began that still wait for a win; Infinity: there are none. */
   get oldest(): number {
     return this.sums.oldest
@@ -144,9 +137,14 @@ export class Guards {
     return matured
   }
 
-  /** Whether the win rate fell. `usual`: the change of the win rate of all suppliers together. */
-  compare({ bids, wins }: Matured, usual: number, now: number): boolean {
-    return this.fall.seen(bids, wins, usual, now)
+  /** Wins that are expected of so many bids by the win rate of the last hours; null: it is not known well enough. */
+  expects(bids: number): number | null {
+    return this.fall.expects(bids)
+  }
+
+  /** Whether the win rate fell. */
+  compare({ bids, wins }: Matured, now: number): boolean {
+    return this.fall.seen(bids, wins, now)
   }
 
   /** The win rate fell, of this supplier or of all. The present win rate becomes the reference. */
@@ -169,7 +167,6 @@ export class Guards {
   received(wins: number, tried: number, at: number, now: number): void {
     if (!(wins > 0)) return
     this.wins += tried
-    this.winsKnown += wins
     this.due = 0
     if (at > this.newest && at <= now) this.newest = at
     if (!this.sums.addBack(0, 0, wins, at)) this.late += wins
@@ -190,17 +187,17 @@ export class Guards {
   }
 
   saved() {
-    const { guard, wins, winsEver, winsKnown, held, doublings, over, due, newest, late } = this
+    const { guard, wins, winsEver, held, doublings, over, due, newest, late } = this
     const sums = this.sums.saved()
     const fall = this.fall.saved()
-    const counts = { winsEver, winsKnown, held, doublings, over, due, newest, late }
+    const counts = { winsEver, held, doublings, over, due, newest, late }
     return { guard, wins, fall, sums, ...counts }
   }
 
   /** A snapshot of an earlier version has more counts, which are left out. */
   restore(saved: ReturnType<Guards['saved']>): void {
-    const { guard, wins, winsEver, winsKnown, held, doublings, over, due, newest, late } = saved
-    const counts = { winsEver, winsKnown, held, doublings, over, due, newest, late }
+    const { guard, wins, winsEver, held, doublings, over, due, newest, late } = saved
+    const counts = { winsEver, held, doublings, over, due, newest, late }
     Object.assign(this, { guard, wins, ...counts })
     this.sums.restore(saved.sums)
     this.fall.restore(saved.fall)

@@ -26,7 +26,7 @@ export class SupplierStates {
   /** Of suppliers by the order in which they were added. */
   private readonly states: SupplierState[] = []
   private readonly visits = new Visits()
-  /** The win rate of all suppliers together: a fall of all is detected sooner than that of a single one. */
+  /** Wins of all suppliers over the expected ones: a fall of all is detected sooner than that of a single one. */
   private readonly fall = new WinRateCusum(3_600_000, 10)
   private now = 0
   private noticeTimeout = 30_000
@@ -58,23 +58,23 @@ export class SupplierStates {
   advance(now: number, noticeTimeout: number): void {
     this.now = now
     this.noticeTimeout = noticeTimeout
-    const all = { bids: 0, wins: 0 }
-    const usual = Math.max(0.5, Math.min(1.2, this.fall.ratio))
+    const all = { expected: 0, wins: 0 }
     this.visits.run(now - noticeTimeout, (nth) => {
       const state = this.states[nth]!
       state.measure()
       const own = state.guards.mature(now, noticeTimeout)
-      // A supplier that sends no win notices would look like a fall of all.
-      if (state.guards.hasWins) {
-        all.bids += own.bids
+      // By the supplier's own past: a new one that wins less often, or more traffic of such a one, is no fall of all.
+      const expected = state.guards.expects(own.bids)
+      if (expected !== null) {
+        all.expected += expected
         all.wins += own.wins
       }
-      if (own.bids > 0 && state.guards.compare(own, usual, now) && state.guarded)
-        state.guards.dropped()
+      if (own.bids > 0 && state.guards.compare(own, now) && state.guarded) state.guards.dropped()
       return state.guards.oldest
     })
-    if (all.bids > 0 && this.fall.seen(all.bids, all.wins, 1, now))
-      for (const { guarded, guards } of this.states) if (guarded && guards.hasWins) guards.dropped()
+    if (!(all.expected > 0 && this.fall.seen(all.expected, all.wins, now))) return
+    for (const { guarded, guards } of this.states)
+      if (guarded && guards.expects(1) !== null) guards.dropped()
   }
 
   /** The model was fitted. Nothing was measured before the first fit. */

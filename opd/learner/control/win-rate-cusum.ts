@@ -11,6 +11,8 @@ const hourLong = 3_600_000
 const leastWins = 2500
 /** Wins that the reference needs before there can be an alarm. */
 const winsBefore = 400
+/** Wins that it needs before the supplier counts in a fall of all: together, many are known well enough. */
+const winsOfAll = 50
 /** Expected wins of the recent rate. */
 const recentWins = 200
 /** An hour with fewer wins is not kept for the next day. */
@@ -42,19 +44,18 @@ export class WinRateCusum {
     this.alarm = alarm
   }
 
-  /** The recent rate over the reference; 1 while the reference has few wins. */
-  get ratio(): number {
-    if (this.wins < winsBefore || this.recentBids === 0) return 1
-    return this.recentWon / this.recentBids / (this.wins / this.bids)
+  /** Wins that the reference expects of so many bids; null: it has too few wins to be one of the references of all suppliers. */
+  expects(bids: number): number | null {
+    return this.wins < winsOfAll ? null : (bids * this.wins) / this.bids
   }
 
   /**
    * Adds bids that had the time to win, weighted by the share of wins that their prices are expected to keep, and their
-   * wins. `usual`: the change of the rate of all suppliers. Returns whether the rate fell.
+   * wins. Returns whether the rate fell.
    */
-  seen(bids: number, wins: number, usual: number, now: number): boolean {
+  seen(bids: number, wins: number, now: number): boolean {
     const known = this.wins >= winsBefore
-    const expected = known ? ((bids * this.wins) / this.bids) * usual : wins
+    const expected = known ? (bids * this.wins) / this.bids : wins
     this.remember(bids, wins, expected, now)
     if (!known) return false
     this.cusum = Math.max(0, this.cusum + expected * (1 - fallen) + wins * ratioOfWin)

@@ -5,7 +5,8 @@ import { minimize } from './lbfgs.ts'
 import { formPlaces, type Observations, type Rows, scaleOf } from './rows.ts'
 
 const width = formPlaces.length
-const sumAt = Uint8Array.from(formPlaces, ({ sum }) => sum)
+/** By sum, the end of its places. */
+const ends = Int32Array.from(means, (_mean, of) => formPlaces.filter(({ sum }) => sum <= of).length)
 /** Prior precision of each change by a calibration, as large as that of the sums before a fit. */
 const calibrationPrecision = 5
 
@@ -51,12 +52,19 @@ export class Form {
   }
 
   loadRow(row: number): void {
-    const { rows, sums, x } = this
-    // A loop, because `set` takes longer for so few.
-    for (let sum = 0; sum < parameterCount; sum++) sums[sum] = means[sum]!
-    for (let place = 0, at = row * width; place < width; place++, at++)
-      sums[sumAt[place]!]! += x[rows.form[at]!]!
+    this.addUp(row)
     this.setCurve(row)
+  }
+
+  private addUp(row: number): void {
+    const { rows, sums, x } = this
+    const { form } = rows
+    const from = row * width
+    for (let sum = 0, at = from; sum < parameterCount; sum++) {
+      let total = means[sum]!
+      for (const end = from + ends[sum]!; at < end; at++) total += x[form[at]!]!
+      sums[sum] = total
+    }
   }
 
   /** Computes the curve of a row from the sums. */
@@ -113,6 +121,12 @@ export class Form {
     const { sums, rows } = this
     const { gradient } = this.form
     const change = new Float64Array(5)
+    const added = new Float64Array(row.length * parameterCount)
+    for (let n = 0; n < row.length; n++) {
+      if (this.weight[row[n]!] === 0) continue
+      this.addUp(row[n]!)
+      added.set(sums, n * parameterCount)
+    }
     const scale = new Float64Array(5).fill(1 / (1 + 0.02 * row.length))
     const loss = minimize(
       (of, into) => {
@@ -123,7 +137,8 @@ export class Form {
           const at = row[n]!
           const weight = this.weight[at]!
           if (weight === 0) continue
-          this.loadRow(at)
+          for (let sum = 0, from = n * parameterCount; sum < parameterCount; sum++, from++)
+            sums[sum] = added[from]!
           const own = sums[pA]! - means[pA]! + (sums[pC]! - means[pC]!) * this.residual[at]!
           sums[pB]! += b!
           sums[pQ]! += q!
@@ -163,6 +178,7 @@ export class Form {
   ): number {
     const { rows, x } = this
     const { gradient } = this.form
+    const { form: places } = rows
     x.set(of)
     let value = 0
     into.fill(0)
@@ -180,8 +196,10 @@ export class Form {
       const w = this.derive(at, lnPrice[n]!)
       value += weight * lossOf(w, won[n] === 1, rows.arrived[at]!)
       const by = weight * slopeOf(w, won[n] === 1, rows.arrived[at]!)
-      for (let place = 0, from = at * width; place < width; place++, from++)
-        into[rows.form[from]!]! += by * gradient[sumAt[place]!]!
+      for (let sum = 0, from = at * width, base = from; sum < parameterCount; sum++) {
+        const g = by * gradient[sum]!
+        for (const end = base + ends[sum]!; from < end; from++) into[places[from]!]! += g
+      }
     }
     into[0] = 0
     return value
@@ -200,9 +218,9 @@ export class Form {
       loaded = at
       const w = this.derive(at, lnPrice[n]!)
       const by = weight / (w * (1 - w))
-      for (let place = 0, from = at * width; place < width; place++, from++) {
-        const g = gradient[sumAt[place]!]!
-        precision[rows.form[from]!]! += by * g * g
+      for (let sum = 0, from = at * width, base = from; sum < parameterCount; sum++) {
+        const g = by * gradient[sum]! ** 2
+        for (const end = base + ends[sum]!; from < end; from++) precision[rows.form[from]!]! += g
       }
     }
     precision[0] = 1

@@ -6,13 +6,15 @@
  *   8 x 60          676 each
  */
 
-import { evidenceWidth, readRecords, writeRecords } from '../control/evidence.ts'
+import { readRecords, writeRecords } from '../control/evidence.ts'
 import { suppliersKept } from '../control/visits.ts'
 import { floatsAt, writeFloats } from '../frame.ts'
 import { binOf, bins, middles } from './delay-shapes.ts'
 import { winAges } from './update-log.ts'
 
 const agesBytes = 8 * bins
+/** Suppliers that are written in one slice. */
+const writtenAtOnce = 200
 
 export class DeltaSums {
   private readonly ages = new Float64Array(bins)
@@ -36,7 +38,12 @@ export class DeltaSums {
     const { suppliers } = this
     for (const [supplier, sums] of readRecords(records)) {
       const known = suppliers.get(supplier)
-      if (known !== undefined) for (let n = 0; n < evidenceWidth; n++) known[n]! += sums[n]!
+      // A new array, because the one before may be a part of a snapshot that is written now.
+      if (known !== undefined)
+        suppliers.set(
+          supplier,
+          known.map((sum, n) => sum + sums[n]!),
+        )
       else if (suppliers.size < suppliersKept) suppliers.set(supplier, sums)
     }
   }
@@ -54,9 +61,22 @@ export class DeltaSums {
     return { ages, records: writeRecords(news) }
   }
 
-  get bytes(): Buffer {
+  /** The bytes of this moment, in pieces that are made in slices. */
+  saving(): Generator<undefined, Uint8Array[]> {
     const ages = new Uint8Array(agesBytes)
     writeFloats(ages, 0, this.ages)
-    return Buffer.concat([ages, writeRecords([...this.suppliers])])
+    return written(ages, [...this.suppliers])
   }
+}
+
+function* written(
+  ages: Uint8Array,
+  suppliers: readonly (readonly [number, Float64Array])[],
+): Generator<undefined, Uint8Array[]> {
+  const pieces = [ages]
+  for (let at = 0; at < suppliers.length; at += writtenAtOnce) {
+    pieces.push(writeRecords(suppliers.slice(at, at + writtenAtOnce)))
+    yield
+  }
+  return pieces
 }

@@ -220,16 +220,31 @@ export class NoticeDelays {
   /** The whole state. */
   saved(): Float64Array {
     const { began, now, total, own, unknown, late, seen, arrays, sent, arrived } = this
-    const scalars = [began, now, total, own, unknown ? 1 : 0, late, seen]
-    const counts = [sent, ...arrived].flatMap((each) => each.saved())
-    return Float64Array.from([...scalars, ...arrays.flatMap((each) => [...each]), ...counts])
+    const numbers = new Float64Array(this.width)
+    numbers.set([began, now, total, own, unknown ? 1 : 0, late, seen])
+    let at = 7
+    // Number by number this would take 17 ms.
+    for (const each of arrays) {
+      numbers.set(each, at)
+      at += each.length
+    }
+    for (const each of [sent, ...arrived]) {
+      each.save(numbers, at)
+      at += SentCounts.width
+    }
+    return numbers
+  }
+
+  /** Numbers of the whole state. */
+  private get width(): number {
+    const widths = this.arrays.reduce((sum, { length }) => sum + length, 0)
+    return 7 + widths + (1 + bins) * SentCounts.width
   }
 
   /** Leaves the estimate as it is if the state is of another version. */
   restore(from: Float64Array): void {
     const { arrays, sent, arrived } = this
-    const widths = arrays.reduce((sum, { length }) => sum + length, 0)
-    if (from.length !== 7 + widths + (1 + bins) * SentCounts.width) return
+    if (from.length !== this.width) return
     const [began, now, total, own, unknown, late, seen] = from
     Object.assign(this, { began, now, total, own, unknown: unknown === 1, late, seen })
     let at = 7

@@ -53,11 +53,14 @@ export class SentCounts {
     return 0
   }
 
-  /** Numbers of `saved`. */
+  /** Numbers that are saved. */
   static readonly width = 3 + levels + levels * kept
 
-  saved(): number[] {
-    return [this.sum, this.first, this.newest, ...this.last, ...this.at]
+  /** Writes `width` numbers. */
+  save(into: Float64Array, at: number): void {
+    into.set([this.sum, this.first, this.newest], at)
+    into.set(this.last, at + 3)
+    into.set(this.at, at + 3 + levels)
   }
 
   restore(from: Float64Array): void {

@@ -34,7 +34,7 @@ function run(guards: Guards, traffic: Traffic) {
     guards.exposed(0.5, 1, now, 15_000)
     if (random() < rate(now)) due.push([now + delay(now), now])
     const matured = guards.mature(now, 15_000)
-    if (matured.bids > 0 && guards.compare(matured, 1, now)) guards.dropped()
+    if (matured.bids > 0 && guards.compare(matured, now)) guards.dropped()
     if (acted === null && guards.acts) {
       acted = now
       bid = n
@@ -124,7 +124,7 @@ t.test('a night whose win rate is that of the night before is no alarm', (t) => 
       const now = start - (start % (24 * hour)) + n * 1000
       const night = Math.floor(now / hour) % 24 >= 20
       const wins = random() < (night ? 0.3 : 0.5) ? 1 : 0
-      if (fall.seen(1, wins, 1, now) && n >= day * 86_400) alarms++
+      if (fall.seen(1, wins, now) && n >= day * 86_400) alarms++
     }
     return alarms
   }

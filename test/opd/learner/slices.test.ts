@@ -1,4 +1,4 @@
-import t from 'tap'
+import t, { type Test as Tap } from 'tap'
 import { drained } from '../../../opd/base/slices.ts'
 import { OnlineLearner } from '../../../opd/learner/learner.ts'
 import { createLearner } from '../../../opd/learner.ts'
@@ -55,6 +55,58 @@ t.test('a snapshot in slices is of one moment, whatever happens between slices',
   t.same(chances(createLearner({}, learner.snapshot())), chances(learner))
   t.end()
 })
+
+/** Counts what is done number by number: values of typed arrays that are iterated, numbers that are written, and views. */
+function counted(t: Tap): () => number {
+  let count = 0
+  const typed = Object.getPrototypeOf(Uint8Array.prototype) as Uint8Array
+  const [iterate, view] = [typed[Symbol.iterator], typed.subarray]
+  const write = DataView.prototype.setFloat64
+  const replaced = {
+    *[Symbol.iterator](this: Uint8Array) {
+      count += this.length
+      yield* { [Symbol.iterator]: () => iterate.call(this) }
+    },
+    subarray(this: Uint8Array, ...range: [number, number]) {
+      count++
+      return view.apply(this, range)
+    },
+  }
+  Object.assign(typed, replaced)
+  DataView.prototype.setFloat64 = function (...given) {
+    count++
+    write.apply(this, given)
+  }
+  t.teardown(() => {
+    Object.assign(typed, { [Symbol.iterator]: iterate, subarray: view })
+    DataView.prototype.setFloat64 = write
+  })
+  return () => count
+}
+
+t.test(
+  'no slice of a snapshot does much, whatever the number of suppliers and of rows that wait',
+  (t) => {
+    const [other, learner] = [createLearner({}), new OnlineLearner({ slices: true })]
+    const facts = bid(2, 1)
+    for (let n = 0; n < 1500; n++) {
+      const decided = other.decide({ ...facts, supplier: `s${n}` }, pure, 'k', start, () => 0.9)
+      other.win(other.expose(decided, 1.5, start), 1.4, start + 1000)
+    }
+    learner.merge(other.delta())
+    const count = counted(t)
+    let [before, most, slices] = [0, 0, 0]
+    for (const made = learner.snapshotting(); ; slices++) {
+      const { done } = made.next()
+      most = Math.max(most, count() - before)
+      before = count()
+      if (done) break
+    }
+    t.ok(before > 150_000, `${before} in all`)
+    t.ok(most < 25_000, `${most} in one of ${slices} slices`)
+    t.end()
+  },
+)
 
 t.test('a learner is restored in slices, as it is restored at once', (t) => {
   const learner = trained(1, 3000, 40)[0]!
