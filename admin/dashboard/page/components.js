@@ -219,12 +219,13 @@ function head({ name, by, help, amount }, sort, onSort) {
 }
 
 /**
- * A table that scrolls by itself. `tall`: of limited height; `fills`: at most the window, with its totals in sight.
+ * A table that scrolls by itself. `tall`: of limited height; `fills`: at most the window, with its totals in sight. `most`: rows that
+ * are shown, beside totals of all.
  * @template Row
  * @param {{ label: string, rows: Row[], keyOf: (row: Row) => string, columns: Column<Row>[], size?: 'tall' | 'fills' | '',
- *   sort?: { by: string, down: boolean }, onSort?: (column: Column<Row>) => void }} props
+ *   most?: number, sort?: { by: string, down: boolean }, onSort?: (column: Column<Row>) => void }} props
  */
-export function table({ label, rows, keyOf, columns: given, size = '', sort, onSort }) {
+export function table({ label, rows, keyOf, columns: given, size = '', most, sort, onSort }) {
   const columns = given.map((column) => written(column, rows))
   const cells = (/** @type {(column: Column<Row>) => Shown} */ of) =>
     columns.map((column, at) =>
@@ -240,7 +241,7 @@ export function table({ label, rows, keyOf, columns: given, size = '', sort, onS
       (column) =>
         html`<th scope="col" class=${kindOf(column)} aria-sort=${ordered(column.name)}><span class="head">${head(column, sort, () => onSort?.(column))}</span></th>`,
     )}</tr></thead>
-    <tbody>${rows.map((row) => html`<tr key=${keyOf(row)}>${cells(({ cell }) => cell(row))}</tr>`)}</tbody>
+    <tbody>${rows.slice(0, most).map((row) => html`<tr key=${keyOf(row)}>${cells(({ cell }) => cell(row))}</tr>`)}</tbody>
     ${columns.some(({ total }) => total) && html`<tfoot><tr>${cells(({ total }) => total?.(rows))}</tr></tfoot>`}
   </table></div>`
 }

@@ -1,5 +1,5 @@
 /** Numbers, amounts and times in the language of the browser. An absent value is a dash, never 0. */
-import { signal } from '@preact/signals'
+import { computed, signal } from '@preact/signals'
 
 const locale = navigator.language
 export const absent = '–'
@@ -119,10 +119,13 @@ export const amountOf = (value, digits) =>
     : (amounts.get(Number(value) === 0 ? 0 : digits)?.(Number(value)) ?? absent)
 
 /** In the time zone of the page. @param {Intl.DateTimeFormatOptions} options */
-const times =
-  (options, language = locale) =>
-  (/** @type {string | number} */ at) =>
-    new Intl.DateTimeFormat(language, { timeZone: zone.value, ...options }).format(new Date(at))
+const times = (options, language = locale) => {
+  // a formatter takes longer to make than a hundred times to format
+  const formatter = computed(
+    () => new Intl.DateTimeFormat(language, { timeZone: zone.value, ...options }),
+  )
+  return (/** @type {string | number} */ at) => formatter.value.format(new Date(at))
+}
 
 export const time = times({ dateStyle: 'medium', timeStyle: 'medium' })
 export const clock = times({ timeStyle: 'medium' })
