@@ -17,6 +17,18 @@ export async function configuring(t: Test, world: ConsoleInBrowser) {
   const stored = async () =>
     // biome-ignore lint/suspicious/noExplicitAny: compared with what is expected
     (await (await api('/api/svc/suppliers/delta/')).json()) as any
+  const remove = async (id: string) => {
+    const path = `/api/svc/suppliers/${id}/`
+    const { version } = (await (await api(path)).json()) as { version: number }
+    const deleted = await fetch(`${base}${path}`, {
+      method: 'DELETE',
+      headers: {
+        authorization: `Bearer ${await world.logIn('op', 'secret-1')}`,
+        'if-match': `"${version}"`,
+      },
+    })
+    return deleted.status
+  }
   const dialog = page.getByRole('dialog')
   await logIn(page, base, 'op')
 
@@ -152,15 +164,7 @@ export async function configuring(t: Test, world: ConsoleInBrowser) {
   })
 
   t.test('a supplier that is deleted leaves the list', async (t) => {
-    const { version } = await stored()
-    const deleted = await fetch(`${base}/api/svc/suppliers/delta/`, {
-      method: 'DELETE',
-      headers: {
-        authorization: `Bearer ${await world.logIn('op', 'secret-1')}`,
-        'if-match': `"${version}"`,
-      },
-    })
-    t.equal(deleted.status, 204)
+    t.equal(await remove('delta'), 204)
     await page.getByRole('heading', { name: 'No such supplier' }).waitFor()
   })
 
@@ -190,6 +194,7 @@ export async function configuring(t: Test, world: ConsoleInBrowser) {
     t.match(await figures('Mean price, CPM'), [/\d/, '–'])
     await page.getByText(/^\d+(\.\d)?% of the requests went to the canary/).waitFor()
     await page.getByRole('row').filter({ hasText: '127.0.0.1:1/' }).getByText('canary').waitFor()
+    t.equal(await remove('birds'), 204)
   })
 
   t.test('without the role operator there is no form', async (t) => {
