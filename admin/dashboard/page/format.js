@@ -4,6 +4,10 @@ import { computed, signal } from '@preact/signals'
 const locale = navigator.language
 export const absent = '–'
 
+const rightToLeft = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/
+/** A name within a sentence: one from right to left does not turn what is beside it. @param {string} name */
+export const isolated = (name) => (rightToLeft.test(name) ? `\u2068${name}\u2069` : name)
+
 export const localZone = Intl.DateTimeFormat().resolvedOptions().timeZone
 
 /** Whether the browser knows a time zone of this name. @param {string} name */
