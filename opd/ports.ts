@@ -45,10 +45,10 @@ export interface DecisionObserver {
 export interface DecisionSink {
   /** Whether entries have bid id and context. */
   readonly contexts?: boolean
-  decided(entry: DecisionEntry): void
-  won(entry: WinEntry): void
+  writeDecision(entry: DecisionEntry): void
+  writeWin(entry: WinEntry): void
   /** A win that must not train the model: the outcome of the bid is unknown. */
-  withdrawn(entry: { time: number; id: string; ssp: string }): void
+  writeWithdrawal(entry: { time: number; id: string; ssp: string }): void
 }
 
 /** The kinds of lines. */

@@ -139,7 +139,7 @@ export async function openComponents(
     engine: {
       learners: modelManager,
       bidLog,
-      observer: events?.observing(rollup) ?? rollup,
+      observer: events?.observing(rollup.bids) ?? rollup.bids,
       shared:
         place.count === 1
           ? (redis?.shared ?? null)

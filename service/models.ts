@@ -50,10 +50,11 @@ function modelBuses(
   processes: number,
   shared: ModelBus | null,
   began: number,
+  log: Log,
 ): RelayedModels | null {
   if (processes === 1) return shared === null ? null : { first: shared, worker: shared }
   const local = localModels(models.node, (mode) => models.packed(mode), began)
-  return shared === null ? { first: local, worker: local } : relayedModels(local, shared)
+  return shared === null ? { first: local, worker: local } : relayedModels(local, shared, log)
 }
 
 /** What the service needs of the models, wherever they come from. */
@@ -106,6 +107,7 @@ async function openLearningModels(parts: ModelParts) {
     now,
     log,
     trains: started.node.role !== 'serve',
+    journal: store.outcomes,
   })
   const controlSource = modelControlSource(store)
   const followModelControl = oneAtATime(async () => {
@@ -138,7 +140,7 @@ async function openLearningModels(parts: ModelParts) {
               )
           },
         })
-  const buses = modelBuses(modelManager, processes, redis?.models ?? null, now())
+  const buses = modelBuses(modelManager, processes, redis?.models ?? null, now(), log)
   const modelSync =
     buses === null
       ? null

@@ -61,8 +61,9 @@ async function check(
 }
 
 /**
- * The caller of an access token that is optional; null if there is no token or it is not valid. Rejects if the token
- * cannot be verified at the moment, so that the platform sends the notice again.
+ * The caller of an access token that is optional; null if there is no token or it is not valid.
+ *
+ * @throws TokenError `unavailable` if it cannot be verified at the moment, so that the platform sends the notice again
  */
 export async function optionalCaller(
   { headers, caller }: FastifyRequest,

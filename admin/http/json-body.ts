@@ -172,7 +172,12 @@ export async function longListOf({ body }: FastifyRequest, entries: number): Pro
   return root
 }
 
-/** Strict JSON without a schema. `entries`: the longest list. */
+/**
+ * Strict JSON without a schema.
+ *
+ * @param entries most elements of a list, 1 or more
+ * @throws Problem if the body is no such JSON
+ */
 export const jsonOf = ({ body }: FastifyRequest, entries?: number): unknown =>
   parseJson(Buffer.isBuffer(body) ? body : Buffer.from(''), entries)
 
@@ -234,7 +239,10 @@ export function faultsOf(issue: z.core.$ZodIssue): ProblemFault[] {
 
 /**
  * Strict JSON, then the aliases of `datacenters`, then the schema. `named` replaces `/datacenters` in the pointers of
- * later faults by the name that the client used. `absent` is the text of a body that was not sent.
+ * later faults by the name that the client used.
+ *
+ * @param absent the text of a body that was not sent
+ * @throws Problem that names every fault
  */
 export function namedBodyOf<T>(schema: z.ZodType<T>, { body }: FastifyRequest, absent = '') {
   const json = parseJson(Buffer.isBuffer(body) ? body : Buffer.from(absent))

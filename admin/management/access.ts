@@ -37,7 +37,11 @@ export const visible = <S extends Owned>(
   { caller }: FastifyRequest,
 ): S[] => suppliers().filter(({ account }) => canSee(caller!, account))
 
-/** The supplier of this id. A supplier of another account looks like one that does not exist. */
+/**
+ * The supplier of this id.
+ *
+ * @throws Problem `unknown_supplier` if there is none, or it is of another account
+ */
 export function find<S extends Owned>(
   suppliers: Suppliers<S>,
   request: FastifyRequest,

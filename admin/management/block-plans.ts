@@ -150,7 +150,11 @@ export interface ListPlan {
   difference: Record<string, Difference[]>
 }
 
-/** A list as a whole: every fault of it, with pointers into the list; nothing is changed if there is one. */
+/**
+ * Checks a list as a whole.
+ *
+ * @throws Problem with every fault, with pointers into the list
+ */
 export async function listFaults(rules: BlockRules, list: readonly unknown[]): Promise<void> {
   const faults: ProblemFault[] = []
   const conflicts: ProblemFault[] = []
@@ -183,7 +187,12 @@ export async function listFaults(rules: BlockRules, list: readonly unknown[]): P
   refuseFaults(faults)
 }
 
-/** The list must have passed `listFaults`. Suppliers of the API that it lacks are deleted. */
+/**
+ * What a list changes. Suppliers of the API that it lacks are deleted.
+ *
+ * @param list it has passed `listFaults`
+ * @throws Problem `reserved` if an id belongs to another account
+ */
 export async function planList(
   rules: BlockRules,
   list: readonly Block[],

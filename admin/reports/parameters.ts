@@ -110,7 +110,12 @@ export const querySchema = z.strictObject({
     .describe('JSON or RFC 4180 CSV'),
 })
 
-/** Milliseconds since the epoch; a time without a zone is one of `tz`. */
+/**
+ * Milliseconds since the epoch.
+ *
+ * @param tz IANA zone of a time without one
+ * @param otherwise milliseconds since the epoch, if no time was sent
+ */
 export function instantIn(time: SentTime | undefined, tz: string, otherwise: number): number {
   if (time === undefined) return otherwise
   return time.hasZone ? time.at : instantOf(time.at, tz)

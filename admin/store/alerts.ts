@@ -149,6 +149,11 @@ export async function markSent(db: Kysely<Tables>, alerts: readonly Alert[]): Pr
 export const alertRound = (db: Kysely<Tables>) =>
   db.selectFrom('alert_rounds').selectAll().executeTakeFirstOrThrow()
 
+/**
+ * Stores the state of the receiver of alerts.
+ *
+ * @param state `failures`: in a row, 0 or more; `next`: the next try, milliseconds since the epoch; `fault` null: it works
+ */
 export async function setReceiver(
   db: Kysely<Tables>,
   state: { failures: number; next: number; fault: string | null },

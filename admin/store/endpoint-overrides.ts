@@ -15,6 +15,11 @@ export interface EndpointOverride {
   who: string
 }
 
+/**
+ * The overrides of endpoints that hold.
+ *
+ * @param now milliseconds since the epoch
+ */
 export async function readOverrides(db: Kysely<Tables>, now: number): Promise<EndpointOverride[]> {
   const rows = await db
     .selectFrom('endpoint_overrides')

@@ -224,7 +224,7 @@ export class Ledger {
     const { sweep } = this.statements
     const rows = [...first.values()].map(({ row }) => row).filter(({ since }) => since !== null)
     if (sweep !== null && rows.length > 0) {
-      // the rows are on disk: they stay there even if the sweep fails
+      // the rows are on disk: they stay there even if the sweep fails, and the sums of their hour sweep again
       const swept = await this.tracked(sweep(rows).catch(() => []))
       for (const row of swept) {
         const own = first.get(keyOf(row))?.row.day === row.day

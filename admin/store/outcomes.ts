@@ -1,6 +1,7 @@
 /**
  * The journal of what follows a committed row: the model is trained, the win is counted and streamed once, whatever response the caller saw.
- * The entry of a row is written in the transaction of the row, and deleted when everything has followed.
+ * The entry of a row is written in the transaction of the row, and deleted when everything has followed. Until then another
+ * process may repeat it, so models that contain it are published when it is settled (`settleApplied`).
  *
  *   commit is answered ──▶ applied at once, from memory ──▶ streamed ──▶ added to the sums and deleted
  *   commit is not answered (timeout, lost connection) ──▶ the node reads its entries and applies those that it did not
@@ -192,6 +193,16 @@ export class Outcomes {
       this.lost = true
     }
   })
+
+  /**
+   * Settles what was applied before the call. Returns whether all of it is settled; what is not may be applied again by
+   * another process, if this one ends.
+   */
+  async settleApplied(): Promise<boolean> {
+    const applied = [...this.batches.values()].filter(({ marked }) => !marked)
+    if (applied.length > 0) await this.run()
+    return applied.every(({ marked }) => marked)
+  }
 
   /** Leaves the entries of this process, which follows no journal, to the processes that do. */
   async handOver(): Promise<void> {
@@ -426,7 +437,7 @@ export class Outcomes {
       const batch = this.batches.get(name)!
       if (!batch.marked) this.consumer?.stored?.(batch.wins)
       if (how === 'delete') this.batches.delete(name)
-      else Object.assign(batch, { marked: true, wins: [] })
+      Object.assign(batch, { marked: true, wins: [] })
     }
   }
 

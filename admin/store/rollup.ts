@@ -4,11 +4,9 @@ import { getOrAdd } from '../../opd/base/get-or-add.ts'
 import type { Log } from '../../opd/base/log.ts'
 import { oneAtATime, WorkQueue } from '../../opd/base/one-at-a-time.ts'
 import { inSlices } from '../../opd/base/slices.ts'
-import type { DecisionObserver } from '../../opd/ports.ts'
-import type { Facets } from '../../opd/shared/facets.ts'
+import { type Facets, facetNames } from '../../opd/shared/facets.ts'
 import { addArmDays, armDaysOfBids } from './arm-days.ts'
-import { createDecidedFacets, type FacetsRow, ofEachFacet } from './decided-facets.ts'
-import { createDecidedRows, type SeatRow } from './decided-rows.ts'
+import { DecidedBids, type FacetsRow, type SeatRow } from './decided.ts'
 import { isRowError } from './errors.ts'
 import { hourOf } from './hour.ts'
 import { facetHourKey, hourKey } from './hour-sums.ts'
@@ -176,6 +174,16 @@ const ofSupplier = <Row extends object>(row: Row): Row & { seat: string } => ({
   ...{ publisher: '', domain: '', seat: '' },
 })
 
+/** A row for each facet that is known. */
+const ofEachFacet = <Row extends object>(row: Row, facets: Facets) =>
+  facetNames
+    .filter((dimension) => facets[dimension] !== '')
+    .map((dimension): Row & Pick<OfFacet<DecidedRow>, 'dimension' | 'value'> => ({
+      ...row,
+      dimension,
+      value: storable(facets[dimension]),
+    }))
+
 /** Sums of each facet. `before` writes the sums of all, so that the facets never have more than all of them. */
 function facetCounts<
   Name extends string,
@@ -197,7 +205,9 @@ function facetCounts<
   }
 }
 
-interface Rollup extends DecisionObserver, Pick<BufferedCounts<SeatRow>, 'flush' | 'close'> {
+interface Rollup extends Pick<BufferedCounts<SeatRow>, 'flush' | 'close'> {
+  /** The bids of this process. */
+  bids: DecidedBids
   /** Adds the rows of another process of this node, and takes ownership of them. */
   addRows(rows: readonly SeatRow[]): void
   addFacets(rows: readonly FacetsRow[]): void
@@ -209,9 +219,12 @@ const decidedSums = ['bids', 'in_sum', 'out_sum'] as const
 
 /** The sums of decided bids by hour, written every 5 s, and by facet, every minute. */
 export function createRollup(store: Store, log: Log): Rollup {
-  const decidedRows = createDecidedRows((row) => addRow(row))
+  const bids = new DecidedBids(
+    (row) => addRow(row),
+    (row) => addFacets(row),
+  )
   const { addRow, flush, writeAll, close } = createBufferedCounts<SeatRow>({
-    drain: decidedRows.drain,
+    drain: () => bids.drain(),
     what: 'decided bids',
     // 16 MB
     maxRows: 64_000,
@@ -232,11 +245,10 @@ export function createRollup(store: Store, log: Log): Rollup {
       (trx, rows) => addArmDays(trx, armDaysOfBids(rows)),
     ),
   })
-  const decidedFacets = createDecidedFacets((row) => addFacets(row))
   const facets = createBufferedCounts<OfFacet<DecidedRow>>({
     every: facetsEvery,
     // Both at the same moment, so that a report has each bid in both.
-    drain: () => both(decidedRows.drain(), decidedFacets.drain()),
+    drain: () => both(bids.drain(), bids.drainFacets()),
     before: writeAll,
     what: 'decided bids by country, device, format, size and deal',
     maxRows: 100_000,
@@ -253,10 +265,7 @@ export function createRollup(store: Store, log: Log): Rollup {
     for (const each of ofEachFacet(row, of)) facets.addRow(each)
   }
   return {
-    decided(record, inBa, outBa) {
-      decidedRows.decided(record, inBa, outBa)
-      decidedFacets.decided(record, inBa, outBa)
-    },
+    bids,
     addRows(rows) {
       for (const row of rows) addRow(row)
     },

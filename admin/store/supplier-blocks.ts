@@ -83,19 +83,23 @@ export const readBlock = async (db: Kysely<Tables>, id: string): Promise<StoredB
  */
 export const readBlocksAfter = (db: Kysely<Tables>, n: number) => read(db, { after: n })
 
-/** Newest first, at most `limit`, with versions below `before`. */
+/**
+ * Versions of a supplier, newest first.
+ *
+ * @param range `before`: the version above the newest, exclusive; `limit`: most versions, 1 or more
+ */
 export async function readVersions(
   db: Kysely<Tables>,
   id: string,
-  { before, limit }: { before: number; limit: number },
+  range: { before: number; limit: number },
 ): Promise<BlockVersion[]> {
   const rows = await db
     .selectFrom('supplier_versions')
     .selectAll()
     .where('supplier', '=', id)
-    .where('version', '<', before)
+    .where('version', '<', range.before)
     .orderBy('version', 'desc')
-    .limit(limit)
+    .limit(range.limit)
     .execute()
   return rows.map(({ supplier: _id, block, action, ...row }) => ({
     ...row,

@@ -166,15 +166,19 @@ async function events(): Promise<Block[]> {
     const answer = await fetch(`${admin}/opd/imp?bid_id=${id}&price=1.5&svc_opd=${context}`)
     if (answer.status !== 200) throw new Error(`the win of ${id}: ${answer.status}`)
   }
-  /** The union over the rounds: what belongs to the event may run a moment later. */
+  /** What runs in at least two of the rounds: a timer that is due in one of them is not part of the event. */
   async function files(event: () => Promise<unknown>, idle: Ran) {
+    const once: Ran = new Map()
     const ran: Ran = new Map()
     for (let n = 0; n < rounds; n++) {
       await covered.take()
       await event()
       await wait(settled)
-      for (const [file, names] of await covered.take())
-        ran.set(file, new Set([...(ran.get(file) ?? []), ...names]))
+      for (const [file, names] of await covered.take()) {
+        const before = once.get(file) ?? new Set()
+        ran.set(file, (ran.get(file) ?? new Set()).union(before.intersection(names)))
+        once.set(file, before.union(names))
+      }
     }
     return filesOf(ran, idle)
   }

@@ -37,7 +37,7 @@ async function openEngine(folder: string) {
     {
       learners,
       bidLog: new LocalBidLog({ ttl: 48 * hour, now, maxBytes: 64 * 1024 * 1024 }),
-      observer: rollup,
+      observer: rollup.bids,
       shared: null,
       sink: null,
       log,

@@ -167,7 +167,7 @@ export function createOutcomes(deps: OutcomeDeps): Outcomes {
     if (!armRules[record.arm].money) return
     // Without a rate, the decision log has the amounts of this bid in the bid's currency.
     const win = { time: past ?? now(), id, ssp, cleared: cleared / (perBase ?? 1), late }
-    guarded('decision_log', record, () => deps.sink?.won(applied ? win : { ...win, applied }))
+    guarded('decision_log', record, () => deps.sink?.writeWin(applied ? win : { ...win, applied }))
     if (perBase === null) return
     const least = minToWin === undefined ? undefined : minToWin / perBase
     const paid = cleared / perBase
@@ -199,7 +199,7 @@ export function createOutcomes(deps: OutcomeDeps): Outcomes {
   function withdrawExposure(record: DecisionRecord): void {
     const { id, supplier: ssp } = record
     if (armRules[record.arm].money)
-      guarded('decision_log', record, () => deps.sink?.withdrawn({ time: now(), id, ssp }))
+      guarded('decision_log', record, () => deps.sink?.writeWithdrawal({ time: now(), id, ssp }))
     train(record, (learner) => learner.withdraw(record.features, now()))
   }
 

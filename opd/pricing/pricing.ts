@@ -311,7 +311,7 @@ export class Pricing {
     try {
       const minFactor = this.lowestFactor(money.in / rate)
       const entry = entryOf(record, bid, rate, money.in, out, minFactor, decision)
-      sink.decided(sink.contexts ? { ...entry, bid: record.bidId, svc_opd: context } : entry)
+      sink.writeDecision(sink.contexts ? { ...entry, bid: record.bidId, svc_opd: context } : entry)
     } catch (error) {
       this.deps.fault('decision_log', error, this.supplier, bid.auction)
     }

@@ -1,6 +1,6 @@
 /** A bid response and a bid request in JSON, as the rewriter reads them. A short one is read at once. */
 import { LongDocument, type LongTurn } from '../json/long-document.ts'
-import { createScanner, type Scanner, shortDocument } from '../json/scanner.ts'
+import { createScanner, type Scanner } from '../json/scanner.ts'
 import type { WorkMemory } from '../json/work-memory.ts'
 import type { RequestFacts } from '../openrtb/facts.ts'
 import { readRequestFacts } from '../openrtb/request.ts'
@@ -34,7 +34,7 @@ export class JsonResponse implements ResponseDocument<SeatSpans> {
   text = ''
   private readonly body: Buffer
   private readonly memory: WorkMemory
-  private readonly turn: LongTurn
+  private readonly turn: LongTurn | null
   private response: ResponseSpans | null = null
   /** null: no bid is priced. */
   private macros: Macros | null = null
@@ -48,7 +48,8 @@ export class JsonResponse implements ResponseDocument<SeatSpans> {
   private spanAt = 0
   private macroAt = 0
 
-  constructor(body: Buffer, memory: WorkMemory, turn: LongTurn) {
+  /** @param turn null: the body is a short document */
+  constructor(body: Buffer, memory: WorkMemory, turn: LongTurn | null) {
     this.body = body
     this.memory = memory
     this.turn = turn
@@ -67,17 +68,17 @@ export class JsonResponse implements ResponseDocument<SeatSpans> {
   }
 
   read(prices: boolean): ReadState {
-    if (this.body.length > shortDocument) return this.readLong(prices)
+    if (this.turn !== null) return this.readLong(this.turn, prices)
     const scan = createScanner(this.body)
     if (scan === null) return 'malformed'
     return this.readHead(scan, prices).tooLarge ? 'too_large' : 'complete'
   }
 
   /** Index ▸ seats and bids: only one document at a time is long. */
-  private readLong(prices: boolean): ReadState {
+  private readLong(turn: LongTurn, prices: boolean): ReadState {
     if (this.document === null) {
-      const turn = this.turn.enter()
-      if (turn !== null) return turn
+      const waiting = turn.enter()
+      if (waiting !== null) return waiting
       this.document = new LongDocument(this.body, this.memory)
     }
     const { document } = this
@@ -164,7 +165,7 @@ function insert(spans: Span[], span: Span | null): void {
   spans[at] = span
 }
 
-/** A bid request that is longer than `shortDocument`. */
+/** A bid request that is longer than a short document. */
 export class LongJsonRequest implements RequestDocument {
   facts: RequestFacts | null = null
   private readonly body: Buffer

@@ -96,17 +96,18 @@ class Rewriting implements Iterator<Pause, RewrittenResponse> {
   private requestDocument: RequestDocument | null = null
   /** The bid request, once it is decoded; undefined: it is not. */
   private decoded: Body | null | undefined = undefined
-  /** Of long documents in JSON, response and request. */
-  private readonly turn = new LongTurn()
+  /** Of long documents in JSON, response and request; null: none is long so far. */
+  private turn: LongTurn | null = null
   private output: SplicedBody | null = null
 
   constructor(input: RewriteInput) {
     const { body, format } = input
     this.input = input
-    this.document =
-      format === 'protobuf'
-        ? new ProtobufResponse(body, this.memory)
-        : new JsonResponse(body, this.memory, this.turn)
+    const isProtobuf = format === 'protobuf'
+    if (!isProtobuf && body.length > shortDocument) this.turn = new LongTurn()
+    this.document = isProtobuf
+      ? new ProtobufResponse(body, this.memory)
+      : new JsonResponse(body, this.memory, this.turn)
   }
 
   next(): IteratorResult<Pause, RewrittenResponse> {
@@ -114,14 +115,14 @@ class Rewriting implements Iterator<Pause, RewrittenResponse> {
       const step = this.stage()
       if (step === null) continue
       if (step === undefined || step instanceof Promise) return { done: false, value: step }
-      this.turn.leave()
+      this.turn?.leave()
       return finished(step)
     }
   }
 
   /** Gives up: the result is not needed. */
   return(): IteratorResult<Pause, RewrittenResponse> {
-    this.turn.leave()
+    this.turn?.leave()
     return finished(unmodified(this.input.body, null))
   }
 
@@ -208,9 +209,10 @@ class Rewriting implements Iterator<Pause, RewrittenResponse> {
     else if (isJson && body.length <= shortDocument) this.request = readRequest(body)
     else {
       const bytes = typeof body === 'string' ? Buffer.from(body, 'latin1') : body
-      this.requestDocument = isJson
-        ? new LongJsonRequest(bytes, this.memory, this.turn)
-        : new ProtobufRequest(bytes, this.memory)
+      if (isJson) {
+        this.turn ??= new LongTurn()
+        this.requestDocument = new LongJsonRequest(bytes, this.memory, this.turn)
+      } else this.requestDocument = new ProtobufRequest(bytes, this.memory)
       return true
     }
     return false

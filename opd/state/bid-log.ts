@@ -71,7 +71,9 @@ const batchBytes = 256 * 1024
 
 /**
  * The bid log of a process that sends its decisions to another one: entries in a buffer, sent when it is full and at each
- * `flush`. `find` finds nothing. `send` gets a view that is valid during the call, and the number of decisions in it.
+ * `flush`. `find` finds nothing.
+ *
+ * @param send gets a view that is valid during the call, and the number of decisions in it, 1 or more
  */
 export function createBidBatch(
   send: (entries: Buffer, count: number) => void,

@@ -93,9 +93,9 @@ export function createDecisionLog(config: DecisionLogConfig, log: Log, isSealed 
   return {
     counts,
     contexts: isSealed || config.contexts,
-    decided: (entry: DecisionEntry) => add(isSealed ? { ...entry, sealed: true } : entry),
-    won: (entry: WinEntry) => add({ ...entry, won: true }),
-    withdrawn: (entry) => add({ ...entry, withdrawn: true }),
+    writeDecision: (entry: DecisionEntry) => add(isSealed ? { ...entry, sealed: true } : entry),
+    writeWin: (entry: WinEntry) => add({ ...entry, won: true }),
+    writeWithdrawal: (entry) => add({ ...entry, withdrawn: true }),
     flush,
     async close() {
       clearInterval(timer)

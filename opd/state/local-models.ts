@@ -7,7 +7,7 @@ import type { Mode } from '../shared/arms.ts'
 import type { ModelBus, SeenPart, SharedPart } from './model-bus.ts'
 
 /** Deltas kept for a process that lags. */
-const maxDeltas = 600
+const maxDeltas = 3000
 const fetchBatch = 100
 
 interface Stream {

@@ -14,7 +14,7 @@ import type { LearnerOptions, NodeLearner } from '../learner-types.ts'
 import { type Mode, modes } from '../shared/arms.ts'
 import type { ManagedLearner } from './managed-learner.ts'
 import { initialControl, type ModelControl, type ModelControlSource } from './model-control.ts'
-import { ModelStore } from './model-store.ts'
+import { ModelStore, type TrainingJournal } from './model-store.ts'
 import { Refitter } from './refitter.ts'
 import { removeIncomplete, writeDurably } from './snapshots.ts'
 
@@ -27,6 +27,8 @@ export interface ModelManagerOptions {
   log: Log
   /** false: the models are trained by other nodes. */
   trains?: boolean
+  /** Absent: the outcomes that train these models are in no journal. */
+  journal?: TrainingJournal
   create?: (options: LearnerOptions, snapshot?: Uint8Array) => NodeLearner
   /** Milliseconds between two snapshots, and between two calls of `Learner.advance`. */
   snapshotEvery?: number
@@ -39,6 +41,7 @@ type Bases = Partial<Record<Mode, Uint8Array | null>>
 
 /** This file exists between an orderly exit and the next start. */
 const cleanExitFile = 'ended-in-order'
+const noJournal: TrainingJournal = { settleApplied: async () => true }
 
 /**
  * The models of this process: trains them, writes and restores snapshots, and executes commands (freeze, roll back,
@@ -59,7 +62,7 @@ export class ModelManager {
   private readonly queue = new WorkQueue()
 
   constructor(options: ModelManagerOptions) {
-    const { dir, attributionWindow, now, log, trains = true } = options
+    const { dir, attributionWindow, now, log, trains = true, journal = noJournal } = options
     const create = options.create ?? ((...from) => new OnlineLearner(...from))
     if (dir !== null) {
       mkdirSync(dir, { recursive: true })
@@ -76,6 +79,7 @@ export class ModelManager {
       create: (learned, carries = true) =>
         create({ attributionWindow, carries, slices: true, trains }, learned),
       clean: dir !== null && takeCleanExitFile(dir),
+      journal,
     })
     this.failures = this.models.counts
     this.refitter = new Refitter(log, (learner, result) => {

@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { readdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
+import { atMost } from '../base/at-most.ts'
 import type { Log } from '../base/log.ts'
 import { inSlices } from '../base/slices.ts'
 import { isOfOtherVersion } from '../learner/snapshot.ts'
@@ -32,6 +33,13 @@ interface ModelStoreOptions {
   log: Log
   /** The last process ended in order, so its newest snapshot is complete. */
   clean: boolean
+  journal: TrainingJournal
+}
+
+/** The journal of the outcomes that trained the models of this node. */
+export interface TrainingJournal {
+  /** Returns whether all outcomes that were applied before the call are settled, so that no other node applies them again. */
+  settleApplied(): Promise<boolean>
 }
 
 /** The model of one mode. */
@@ -58,6 +66,8 @@ interface ModelState {
 
 /** Deltas that wait to be sent. Beyond this number the oldest is dropped and counted; this node keeps what it learned. */
 const maxOutbox = 100
+/** Milliseconds that a model waits for the journal before it is published or saved. */
+const settleTimeout = 1000
 /** Bytes of a delta without updates: head and checksum. */
 const emptyDeltaBytes = 16
 
@@ -138,6 +148,19 @@ export class ModelStore {
     this.counts.dropped++
   }
 
+  /**
+   * Whether what this node has trained with until now is settled in the journal. A model that leaves this process before may
+   * be trained twice with an outcome: this process ends, and another one applies what the journal still has.
+   */
+  async isSettled(): Promise<boolean> {
+    let settled = false
+    const settling = this.options.journal.settleApplied().then((is) => {
+      settled = is
+    })
+    await atMost(settleTimeout, settling)
+    return settled
+  }
+
   /** Merges a delta of another node. `ahead`: it is of a later epoch, `old`: of an earlier one. */
   merge(mode: Mode, envelope: Envelope): 'merged' | 'seen' | 'old' | 'ahead' {
     const state = this.states[mode]
@@ -205,7 +228,10 @@ export class ModelStore {
     const state = this.states[mode]
     const at = now()
     const version = state.isShared ? state.version : state.version + 1
-    await writeDurably(dir, snapshotName(mode, version, at), await this.packed(mode))
+    const snapshot = await this.packed(mode)
+    // Without the database it is written all the same: a model that knows a few outcomes twice is better than an old one.
+    await this.isSettled()
+    await writeDurably(dir, snapshotName(mode, version, at), snapshot)
     // A curve that was adopted meanwhile has a later one.
     state.version = Math.max(version, state.version)
     state.at = at

@@ -1,12 +1,16 @@
 /**
- * Merges the models of several nodes. Every two seconds each node publishes its own updates (a delta). The node that leads merges
- * the deltas of all nodes, each of them once by its envelope, and shares its model. The others take its curve, so the data that
- * all nodes read grows in proportion to their number. A delta that cannot be sent is sent later.
+ * Merges the models of several nodes. Each node publishes its own updates (a delta) as soon as the journal of outcomes has
+ * settled them. The node that leads merges the deltas of all nodes, each of them once by its envelope, and shares its model.
+ * The others take its curve, so the data that all nodes read grows in proportion to their number. A delta that cannot be sent
+ * is sent later.
+ *
+ *   every 0.4 s   renew the lease ▸ exchange: send, and merge what the others sent, if this node leads
+ *   every 2 s     a round: the same, and share the model, or receive the curve
  */
 
 import { atMost } from '../base/at-most.ts'
 import type { Log } from '../base/log.ts'
-import { shareRun } from '../base/one-at-a-time.ts'
+import { shareRun, WorkQueue } from '../base/one-at-a-time.ts'
 import { type Mode, modes } from '../shared/arms.ts'
 import { decodeEnvelope, encodeEnvelope } from './envelope.ts'
 import { keepEvery, type ModelBus } from './model-bus.ts'
@@ -18,6 +22,11 @@ const syncInterval = 2000
 const joinInterval = 250
 const joinTimeout = 10_000
 const closeTimeout = 2000
+/**
+ * Bytes of a delta, after which the next one is sent with the next round: 1,700 updates. So a node sends no more than one full
+ * delta in two seconds, and the node that leads can merge those of many.
+ */
+const busyDeltaBytes = 96 * 1024
 
 /** all: prices, and leads if no other node does; train: the same, without traffic of its own; serve: prices, never leads. */
 export type NodeRole = 'all' | 'serve' | 'train'
@@ -50,7 +59,10 @@ export class ModelSync {
   private readonly deltas = { sent: 0, merged: 0, refused: 0, old: 0, seen: 0 }
   private readonly timers: readonly NodeJS.Timeout[]
   private hasJoined = false
-  private renewing = Promise.resolve()
+  private renewing: Promise<boolean | null> = Promise.resolve(null)
+  private readonly isBusy: Record<Mode, boolean> = { revenue: false, margin: false }
+  /** Of rounds and exchanges. The lease is renewed beside them. */
+  private readonly queue = new WorkQueue()
 
   constructor(options: ModelSyncOptions) {
     const { modelManager, bus, log, role = 'all', timeout = closeTimeout } = options
@@ -98,28 +110,31 @@ export class ModelSync {
   }
 
   /** Runs one round immediately. */
-  readonly round = shareRun(async () => {
+  readonly round = shareRun(() => this.queue.enqueue(() => this.synchronizeAll()))
+
+  private async synchronizeAll(): Promise<void> {
     try {
       let complete = true
       for (const mode of modes) complete = (await this.synchronize(mode)) && complete
       this.hasJoined ||= complete
     } catch (error) {
-      // Redis logs a lost connection itself. The next round sends what is left.
-      this.log.info({ err: (error as Error).message }, 'models were not synchronized')
+      this.logFailure(error)
       // A node that is alone goes on with its own model.
       for (const mode of modes) this.models.of(mode).refits = !this.serves
     }
     this.hasJoined ||= this.joined
-  })
+  }
 
   /**
    * Between rounds: renews the lease of the node that leads, or takes that of a node that ended. Runs a round if the lease
-   * was taken, if there is a new curve, or if there is a refit to share.
+   * was taken, if there is a new curve, or if there is a refit to share; otherwise exchanges updates.
    */
   async keep(): Promise<void> {
     if (!this.hasJoined) return
     this.renewing = this.renew()
-    await this.renewing
+    const isRoundDue = await this.renewing
+    if (isRoundDue === true) await this.round()
+    if (isRoundDue === false) await this.exchange()
   }
 
   async close(): Promise<void> {
@@ -148,14 +163,38 @@ export class ModelSync {
     await this.giveUpLeases().catch((error: Error) => this.logLease(error, 'given up'))
   }
 
-  private async send(mode: Mode): Promise<void> {
+  /** Sends the updates of this node, without a round. Those that could not be sent wait for the next round. */
+  private readonly exchange = shareRun(() =>
+    this.queue.enqueue(async () => {
+      try {
+        for (const mode of modes) {
+          if (this.modelManager.of(mode).isFrozen) continue
+          const isWaiting = this.isBusy[mode] || this.models.of(mode).outbox.length > 0
+          if (!isWaiting) await this.send(mode)
+          if (this.sharedModels[mode].merges) await this.receive(mode)
+        }
+      } catch (error) {
+        this.logFailure(error)
+      }
+    }),
+  )
+
+  /**
+   * Sends what this node has trained with until now, if the journal has settled it. Returns whether it was sent. It does not
+   * wait for what is trained meanwhile.
+   */
+  private async send(mode: Mode): Promise<boolean> {
     const outbox = this.models.takeDelta(mode)
-    for (let next = outbox[0]; next !== undefined; next = outbox[0]) {
+    const taken = new Set(outbox)
+    this.isBusy[mode] = (outbox.at(-1)?.delta.length ?? 0) > busyDeltaBytes
+    if (outbox.length > 0 && !(await this.models.isSettled())) return false
+    for (let [next] = outbox; next !== undefined && taken.has(next); [next] = outbox) {
       await this.bus.publish(mode, encodeEnvelope(next))
       this.deltas.sent++
       this.sharedModels[mode].sent(next)
       if (outbox[0] === next) outbox.shift()
     }
+    return true
   }
 
   /** false: the delta is of a later epoch. */
@@ -207,24 +246,33 @@ export class ModelSync {
     return shared.leads ? shared.lead(() => this.receive(mode), send) : shared.follow()
   }
 
+  /** null: the store of the bus is away. */
   private readonly renew = shareRun(() =>
-    this.renewLeases().catch((error: Error) => this.logLease(error, 'renewed')),
+    this.renewLeases().catch((error: Error) => {
+      this.logLease(error, 'renewed')
+      return null
+    }),
   )
 
-  /** Renews the leases, or takes those of a node that ended. Runs a round if one is due. */
-  private async renewLeases(): Promise<void> {
+  /** Renews the leases, or takes those of a node that ended. Returns whether a round is due. */
+  private async renewLeases(): Promise<boolean> {
     let due = false
     for (const mode of modes) {
       if (this.modelManager.of(mode).isFrozen) continue
       due = (await this.sharedModels[mode].keep()) || due
     }
-    if (due) await this.round()
+    return due
   }
 
   /** Gives up the leases, so that another node leads at once. */
   private async giveUpLeases(): Promise<void> {
     for (const mode of modes)
       if (this.sharedModels[mode].leads) await this.sharedModels[mode].leave()
+  }
+
+  /** Redis logs a lost connection itself. The next round sends what is left. */
+  private logFailure(error: unknown): void {
+    this.log.info({ err: (error as Error).message }, 'models were not synchronized')
   }
 
   private logLease(error: Error, what: string): void {

@@ -4,7 +4,7 @@ import { leaseLife, type ModelBus, type SharedModelHead } from './model-bus.ts'
 import type { RedisClient } from './redis-client.ts'
 
 /** Deltas kept for the next node that leads: 12 s of 100 nodes twice over. Older ones are in the shared model. */
-const maxDeltas = 1200
+const maxDeltas = 6000
 const fetchBatch = 100
 
 const look = `

@@ -4,12 +4,13 @@
  * leads the processes of this node.
  */
 
+import type { Log } from '../base/log.ts'
 import { oneAtATime } from '../base/one-at-a-time.ts'
 import type { Mode } from '../shared/arms.ts'
 import type { ModelBus, SharedModelHead } from './model-bus.ts'
 
 /** Deltas that wait for the store. Beyond it the oldest is dropped: the other nodes take the shared model instead. */
-const maxOutgoing = 600
+const maxOutgoing = 3000
 
 /** Milliseconds that a round of the first process waits for the store. */
 const storeTimeout = 500
@@ -22,6 +23,8 @@ interface Relay {
   send: () => Promise<void>
   /** Receives a batch of deltas. */
   receive: () => Promise<void>
+  /** The last batch could not be received. */
+  isBehind: boolean
 }
 
 /** Rejects after `storeTimeout`. */
@@ -46,7 +49,11 @@ export interface RelayedModels {
 }
 
 /** Two buses as one: that of the workers of this node, and that of all nodes. */
-export function relayedModels(local: ModelBus, shared: ModelBus): RelayedModels {
+export function relayedModels(
+  local: ModelBus,
+  shared: ModelBus,
+  log: Pick<Log, 'info'>,
+): RelayedModels {
   const relays = new Map<Mode, Relay>()
   /** Heads of the curves that other nodes share, as seen last. */
   const curveHeads = new Map<Mode, SharedModelHead>()
@@ -58,6 +65,7 @@ export function relayedModels(local: ModelBus, shared: ModelBus): RelayedModels 
       outgoing: [],
       send: oneAtATime(() => send(mode, relay)),
       receive: oneAtATime(() => receive(mode, relay)),
+      isBehind: false,
     }
     relays.set(mode, relay)
     return relay
@@ -86,6 +94,10 @@ export function relayedModels(local: ModelBus, shared: ModelBus): RelayedModels 
 
   /** The store did not answer in this round. */
   let isAway = false
+  /** Logs the first failure of several. */
+  function logFailure(error: Error, isKnown: boolean, what: string): void {
+    if (!isKnown) log.info({ err: error.message }, what)
+  }
 
   async function lookAt(...[mode, ...rest]: Parameters<ModelBus['look']>) {
     await inTime(relayOf(mode).send())
@@ -98,13 +110,26 @@ export function relayedModels(local: ModelBus, shared: ModelBus): RelayedModels 
     first: {
       publish,
       async fetch(mode, from) {
-        // The next `look` fails as well.
-        if (!isAway) await inTime(relayOf(mode).receive()).catch(() => undefined)
+        const relay = relayOf(mode)
+        if (!isAway)
+          relay.isBehind = await inTime(relay.receive()).then(
+            () => false,
+            (error: Error) => {
+              logFailure(error, relay.isBehind, 'model updates of other nodes were not received')
+              return true
+            },
+          )
         return local.fetch(mode, from)
       },
       async look(...args) {
-        // Redis logs a lost connection itself.
-        const seen = await lookAt(...args).catch(() => null)
+        const seen = await lookAt(...args).catch((error: Error) => {
+          logFailure(
+            error,
+            isAway,
+            'the models of other nodes are away: this node leads its processes',
+          )
+          return null
+        })
         isAway = seen === null
         return seen ?? { ...(await local.look(...args)), alone: true }
       },

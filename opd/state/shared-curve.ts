@@ -17,7 +17,7 @@ import { compress, maxBytes } from './snapshots.ts'
 const decompress = promisify(gunzip)
 
 /** Deltas of a node that it keeps because a shared curve may lack them: 200 s. */
-const maxRecent = 100
+const maxRecent = 500
 /** Rounds for which a curve that lacks updates of others is not received: a node that joins may have a later model. */
 const maxSkips = 3
 /** Milliseconds between two curves, of which each is some 3 MiB: every second round. */
@@ -80,8 +80,11 @@ export class SharedCurve {
     return this.state.outbox.some(({ delta }) => isRefit(delta))
   }
 
-  /** For the node that leads, after it has merged all deltas. `send` sends the deltas that were collected meanwhile. */
-  async lead(send: () => Promise<void>): Promise<void> {
+  /**
+   * For the node that leads, after it has merged all deltas. `send` sends the deltas that were collected meanwhile; false: it
+   * could not.
+   */
+  async lead(send: () => Promise<boolean>): Promise<void> {
     if (this.isChanged && this.deps.now() - this.sharedAt >= shareEvery) await this.share(send)
   }
 
@@ -109,7 +112,7 @@ export class SharedCurve {
     Object.assign(this.state, { version, isShared: true })
   }
 
-  private async share(send: () => Promise<void>): Promise<void> {
+  private async share(send: () => Promise<boolean>): Promise<void> {
     const { mode, state } = this
     const { bus, models, now } = this.deps
     const heads: SharedModelHead[] = []
@@ -124,7 +127,10 @@ export class SharedCurve {
     const curve = await inSlices(sharing)
     const bytes = await compress(curve)
     // What is in the curve is in the stream, for the next node that leads.
-    await send()
+    if (!(await send())) {
+      this.isChanged = true
+      return
+    }
     const [head] = heads
     if (head?.epoch !== state.epoch) return
     const number = await bus.writeModel(mode, 'curve', models.node, head, bytes)

@@ -10,9 +10,9 @@ import type { Envelope } from './envelope.ts'
 import type { SharedModelHead } from './model-bus.ts'
 import { SharedCurve, type SharingDeps } from './shared-curve.ts'
 
-/** Milliseconds, or deltas, after which the holder of the lease shares its model again. The stream keeps 1200 deltas. */
+/** Milliseconds, or deltas, after which the holder of the lease shares its model again. The stream keeps 6000 deltas. */
 const shareEvery = 30_000
-const shareAfter = 150
+const shareAfter = 750
 /** Rounds to wait for a missing delta, or, if no model is shared, for a node that has the rows of all nodes. */
 const maxRounds = 5
 /** Rounds for which a node that has learned nothing leaves the lease to others, if no model is shared: Redis may have lost it. */
@@ -99,6 +99,11 @@ export class SharedModel {
     return this.head !== null || (this.state.isWhole && !models.isFresh(this.mode))
   }
 
+  /** Whether this node may merge what it reads of the stream at any time: it leads, and no shared model has to come first. */
+  get merges(): boolean {
+    return this.leads && this.state.isWhole && !this.isBehind()
+  }
+
   /** Whether this node may lead. If no model is shared, a node that has one is preferred for some rounds. */
   private get isCandidate(): boolean {
     if (this.deps.serves) return false
@@ -146,10 +151,10 @@ export class SharedModel {
   }
 
   /**
-   * For the node that leads. `merge` merges the deltas of the stream, `send` sends those of this node. Returns whether this node
-   * has all of them.
+   * For the node that leads. `merge` merges the deltas of the stream, `send` sends those of this node; false: it could not.
+   * Returns whether this node has all of them.
    */
-  async lead(merge: () => Promise<void>, send: () => Promise<void>): Promise<boolean> {
+  async lead(merge: () => Promise<void>, send: () => Promise<boolean>): Promise<boolean> {
     const { state, head } = this
     const isPart = head !== null && head.epoch === state.epoch && !state.isWhole
     if (!this.isAlone && (isPart || this.isBehind()) && (await this.receive())) this.curve.changed()
@@ -159,7 +164,7 @@ export class SharedModel {
     if (!this.isAlone) {
       // No node has rows that are neither in the shared model nor in the stream.
       state.isWhole = true
-      if (this.isDue()) await this.share()
+      if (this.isDue()) await this.share(send)
     }
     await this.curve.lead(send)
     return true
@@ -178,14 +183,17 @@ export class SharedModel {
     return this.deltas >= shareAfter || this.deps.now() - this.sharedAt >= shareEvery
   }
 
-  private async share(): Promise<void> {
+  private async share(send: () => Promise<boolean>): Promise<void> {
     const { mode, state } = this
     const { models, bus, now } = this.deps
     const { epoch } = state
     const seen = state.seen.rows()
-    this.deltas = 0
-    this.sharedAt = now()
+    const [deltas, began] = [this.deltas, now()]
     const bytes = await models.packed(mode)
+    // What is in the model is in the stream.
+    if (!(await send())) return
+    this.deltas -= deltas
+    this.sharedAt = began
     // The model may contain more deltas than its head says, which is harmless; another epoch is not.
     if (state.epoch !== epoch) return
     const number = await bus.writeModel(mode, 'whole', models.node, { epoch, seen }, bytes)

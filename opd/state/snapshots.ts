@@ -124,7 +124,12 @@ function partsOf(whole: Buffer): UnpackedSnapshot {
   return { meta, unsent, learned: new Uint8Array(buffer, byteOffset, length) }
 }
 
-/** Writes a file atomically and syncs it. */
+/**
+ * Writes a file atomically and syncs it.
+ *
+ * @param file its name in the folder, which must exist
+ * @throws what the file system reports; the file is as it was before
+ */
 export async function writeDurably(dir: string, file: string, bytes: Uint8Array): Promise<void> {
   const temporary = join(dir, `.${file}.tmp`)
   const handle = await open(temporary, 'w', 0o600)

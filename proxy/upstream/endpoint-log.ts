@@ -21,6 +21,13 @@ export type Failure = Error | 'timeout' | 'slow' | number
 const firstPause = 10_000
 const maxPause = 600_000
 
+/** The system's errors for a node that has no more file descriptors, ports or memory for sockets. They are no fault of a supplier. */
+const localFaults: ReadonlySet<string> = new Set([
+  ...['EMFILE', 'ENFILE', 'EADDRNOTAVAIL', 'ENOBUFS', 'ENOMEM'],
+])
+/** Milliseconds between two lines about them, of all endpoints. */
+const localFaultPause = 60_000
+
 const reasons: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'refused',
   ECONNRESET: 'reset',
@@ -37,6 +44,11 @@ function describeFailure(failure: Failure): { reason: string; status?: number; e
   return { reason: reasons[code] ?? 'broken', err: failure.message }
 }
 
+/** Whether this node could not open a connection, whatever the endpoint does. */
+export function isLocalFault(failure: Failure): boolean {
+  return failure instanceof Error && localFaults.has((failure as NodeJS.ErrnoException).code ?? '')
+}
+
 /** The failure in a few words. */
 export function failureText(failure: Failure): string {
   const { reason, status, err } = describeFailure(failure)
@@ -44,6 +56,8 @@ export function failureText(failure: Failure): string {
 }
 
 export class EndpointLog {
+  /** When one of all endpoints logged a local fault. */
+  private static localFaultAt = Number.NEGATIVE_INFINITY
   private readonly log: Log
   private readonly ssp: string
   private readonly endpoint: string
@@ -78,6 +92,18 @@ export class EndpointLog {
       ...describeFailure(failure),
     }
     this.log.warn(fields, `an endpoint is ${state}`)
+  }
+
+  /** This node could not open a connection: logged once a minute, for all endpoints. */
+  failedLocally(failure: Failure, now: number): void {
+    if (now - EndpointLog.localFaultAt < localFaultPause) return
+    EndpointLog.localFaultAt = now
+    const { ssp, endpoint } = this
+    const fields = { ssp, endpoint, err: failureText(failure) }
+    this.log.error(
+      fields,
+      'this node has no file descriptors or ports for connections to endpoints',
+    )
   }
 
   /** A health check or an operator has changed the state. `fields`: why. */

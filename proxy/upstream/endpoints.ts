@@ -9,7 +9,13 @@ import type { HeaderRules } from '../wire/header-rules.ts'
 import { header, towardsSupplier } from '../wire/headers.ts'
 import { CommonFields, OutgoingRequest } from '../wire/outgoing-heads.ts'
 import type { EndpointConfig, OutlierConfig } from './config.ts'
-import { type EndpointLog, type EndpointState, type Failure, failureText } from './endpoint-log.ts'
+import {
+  type EndpointLog,
+  type EndpointState,
+  type Failure,
+  failureText,
+  isLocalFault,
+} from './endpoint-log.ts'
 import { type Choosable, EndpointTable } from './endpoint-table.ts'
 import { ConnectionPool, type Upstream } from './pool.ts'
 
@@ -252,6 +258,10 @@ export class Endpoints {
   /** `request`: the body of the request that failed. */
   failed(endpoint: Endpoint, failure: Failure, request: Body = '', ms = 0): void {
     const now = this.now()
+    if (isLocalFault(failure)) {
+      endpoint.log.failedLocally(failure, now)
+      return this.abandoned(endpoint)
+    }
     endpoint.lastFailure = { text: failureText(failure), at: now }
     if (endpoint.failures === 0) endpoint.changedAt = now
     this.count(endpoint, ms)

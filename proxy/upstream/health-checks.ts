@@ -7,10 +7,11 @@ import type { HeaderRules } from '../wire/header-rules.ts'
 import { OutgoingRequest } from '../wire/outgoing-heads.ts'
 import type { HealthCheckConfig } from './config.ts'
 import type { Connection } from './connection.ts'
+import { isLocalFault } from './endpoint-log.ts'
 import type { Endpoint } from './endpoints.ts'
 
-/** null: the check succeeded; otherwise what it met. */
-type Result = string | null
+/** null: the check succeeded; undefined: this node could not send it; otherwise what it met. */
+type Result = string | null | undefined
 
 /** Part of the interval by which each check is earlier or later, so that checks of many nodes and endpoints spread. */
 const jitter = 0.1
@@ -61,7 +62,7 @@ class CheckRequest implements ResponseSink {
   fail({ kind, error }: SendFailure): void {
     // The endpoint has closed an idle connection, which is no fault.
     if (kind === 'reused') return this.send(true)
-    this.finish(error.message)
+    this.finish(isLocalFault(error) ? undefined : error.message)
   }
 
   private expire(): void {
@@ -176,6 +177,7 @@ export class HealthChecks {
     this.checks = endpoints.map((endpoint) => {
       const tally = new Tally(config, endpoint.unhealthy !== null)
       return new EndpointCheck(endpoint, config, rules, (result) => {
+        if (result === undefined) return
         this.counts.checks++
         if (result !== null) this.counts.failedChecks++
         if (tally.turns(result === null)) this.changed(endpoint, result)

@@ -87,7 +87,9 @@ const framingName = /^(?:content-length|transfer-encoding):/im
 
 /**
  * Why bytes without a blank line are not the beginning of a response; null: they may be. Otherwise the caller would wait for
- * its deadline. `known`: bytes that were checked before; only the lines after them are read again.
+ * its deadline.
+ *
+ * @param known bytes that were checked before, 0 to their number; only the lines after them are read again
  */
 export function partialHeadFault(bytes: Buffer, known = 0): string | null {
   if (bytes.length === 0) return null

@@ -58,7 +58,7 @@ export async function runDemo(options: DemoOptions): Promise<void> {
         request.publisher,
         JSON.parse(body) as BidResponse,
       ))
-        notices.won(nurl, cleared)
+        notices.reportWin(nurl, cleared)
     },
     onFailure: () => failures.failed++,
   })

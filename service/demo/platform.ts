@@ -108,6 +108,7 @@ export function createNotices(options: NoticeOptions) {
     const timer = setTimeout(
       () => {
         waiting.delete(timer)
+        // One that fails is missing in the figures, as a notice of a platform is that fails.
         void send(query).catch(() => undefined)
       },
       -Math.log(1 - random()) * mean,
@@ -116,7 +117,7 @@ export function createNotices(options: NoticeOptions) {
   }
   return {
     /** `nurl`: that of the bid, with its macros expanded; `cleared` replaces ${AUCTION_PRICE}, CPM in the bid's currency. */
-    won(nurl: string, cleared: number): void {
+    reportWin(nurl: string, cleared: number): void {
       if (random() < loss || waiting.size >= maxWaiting) return
       const query = change(impressionQuery(nurl, cleared, supplier), random())?.toString()
       if (query === undefined) return

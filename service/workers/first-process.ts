@@ -1,6 +1,5 @@
 /** The first process of a node with workers: what workers may call, and what becomes of their decisions and counters. */
-import type { FacetsRow } from '../../admin/store/decided-facets.ts'
-import type { SeatRow } from '../../admin/store/decided-rows.ts'
+import type { FacetsRow, SeatRow } from '../../admin/store/decided.ts'
 import type {
   BidLog,
   DecisionLine,

@@ -4,11 +4,10 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { collectDefaultMetrics, Registry } from 'prom-client'
-import { createDecidedFacets, type FacetsRow } from '../../admin/store/decided-facets.ts'
-import { createDecidedRows, type SeatRow } from '../../admin/store/decided-rows.ts'
+import { DecidedBids, type FacetsRow, type SeatRow } from '../../admin/store/decided.ts'
 import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
 import { createSlices, drained } from '../../opd/base/slices.ts'
-import type { DecisionLine, DecisionObserver, DecisionSink, SharedTokens } from '../../opd/ports.ts'
+import type { DecisionLine, DecisionSink, SharedTokens } from '../../opd/ports.ts'
 import { createBidBatch } from '../../opd/state/bid-log.ts'
 import type { ModelBus } from '../../opd/state/model-bus.ts'
 import type { ModelControlSource } from '../../opd/state/model-control.ts'
@@ -43,9 +42,7 @@ const facetsOfReports = 20
 /** What this worker sends to the first process: decisions, their sums, and lines of the decision log. */
 class Outbox {
   readonly bids: ReturnType<typeof createBidBatch>
-  readonly observer: DecisionObserver
-  private readonly decided: ReturnType<typeof createDecidedRows>
-  private readonly facets: ReturnType<typeof createDecidedFacets>
+  readonly observer: DecidedBids
   readonly sink: DecisionSink
   private readonly peer: Peer
   /** Decisions, or lines of the decision log, that the first process did not take in time. */
@@ -61,23 +58,19 @@ class Outbox {
       if (peer.isCongested) this.dropped += count
       else peer.notify('bids', batch)
     })
-    this.decided = createDecidedRows((row) => void this.rows.push(row))
-    this.facets = createDecidedFacets((row) => void this.facetRows.push(row))
-    this.observer = {
-      decided: (record, inBa, outBa) => {
-        this.decided.decided(record, inBa, outBa)
-        this.facets.decided(record, inBa, outBa)
-      },
-    }
+    this.observer = new DecidedBids(
+      (row) => void this.rows.push(row),
+      (row) => void this.facetRows.push(row),
+    )
     const entry = (kind: DecisionLine) => (of: object) => {
       if (this.entries.length < maxEntries) this.entries.push([kind, of])
       else this.dropped++
     }
     this.sink = {
       contexts,
-      decided: entry('decided'),
-      won: entry('won'),
-      withdrawn: entry('withdrawn'),
+      writeDecision: entry('writeDecision'),
+      writeWin: entry('writeWin'),
+      writeWithdrawal: entry('writeWithdrawal'),
     }
   }
 
@@ -92,13 +85,13 @@ class Outbox {
   /** Sends everything, if `all` the sums by facet too; returns what was dropped since the last call. */
   takeAll(all: boolean): number {
     this.flush()
-    drained(this.decided.drain())
+    drained(this.observer.drain())
     const { dropped, rows } = this
     this.rows = []
     this.dropped = 0
     if (rows.length > 0) this.peer.notify('rows', rows)
     if (all) {
-      drained(this.facets.drain())
+      drained(this.observer.drainFacets())
       const { facetRows } = this
       this.facetRows = []
       if (facetRows.length > 0) this.peer.notify('facets', facetRows)
@@ -119,8 +112,14 @@ async function openModels(peer: Peer, config: Config, now: () => number, log: Se
   return {
     modelManager,
     modelSync: new ModelSync({ modelManager, bus, log, role }),
-    /** It fails only if the first process has ended. */
-    control: oneAtATime(() => modelManager.execute(source).catch(() => undefined)),
+    /** The first process calls it again after the next change. */
+    control: oneAtATime(() =>
+      modelManager
+        .execute(source)
+        .catch((error: Error) =>
+          log.warn({ err: error.message }, 'commands for the models were not executed'),
+        ),
+    ),
   }
 }
 

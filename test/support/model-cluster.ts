@@ -103,7 +103,7 @@ export function cluster(whole: number, others: number, bidsPerSecond: number) {
     wins.push({ at: now + 500 + uniform() * 3000, node, bytes, cleared: decision.outBa })
   }
 
-  /** Every node sends a delta in each round. The rows of a sender are those of one of its nodes. */
+  /** Every node sends a delta when it exchanges updates. The rows of a sender are those of one of its nodes. */
   async function send(): Promise<void> {
     for (let n = 0; n < others; n++) {
       const node = `node-${turn++ % others}`
@@ -131,9 +131,11 @@ export function cluster(whole: number, others: number, bidsPerSecond: number) {
         learner.inner.applyRefit(result)
         modelManager.models.pushRefit('revenue', result)
       }
-      if (now % keepEvery === 0) for (const { modelSync } of nodes) await modelSync.keep()
+      if (now % keepEvery === 0) {
+        await send()
+        for (const { modelSync } of nodes) await modelSync.keep()
+      }
       if (now % round !== 0) continue
-      await send()
       for (const { modelSync } of nodes) await modelSync.round()
     }
   }

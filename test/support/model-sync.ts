@@ -7,6 +7,7 @@ import {
   type SharedPart,
 } from '../../opd/state/model-bus.ts'
 import { ModelManager } from '../../opd/state/model-manager.ts'
+import type { TrainingJournal } from '../../opd/state/model-store.ts'
 
 export const log = { info() {}, warn() {}, error() {} }
 
@@ -93,8 +94,13 @@ class Sum implements NodeLearner {
   }
 }
 
-export const modelManagerOf = (dir: string | null, now: () => number = () => 1e12) =>
+export const modelManagerOf = (
+  dir: string | null,
+  now: () => number = () => 1e12,
+  journal: TrainingJournal = { settleApplied: async () => true },
+) =>
   new ModelManager({
+    journal,
     dir,
     attributionWindow: 1000,
     now,

@@ -82,7 +82,12 @@ export interface Issuer {
   sessionOf(idToken: string): Promise<string | null>
 }
 
-/** `path` is the path of the realm, the same on every node of a store. */
+/**
+ * Issues and verifies the tokens of a realm.
+ *
+ * @param path of the realm, the same on every node of a store
+ * @param now milliseconds since the epoch
+ */
 export function createIssuer(keys: SigningKeys, path: string, now: () => number): Issuer {
   const signJwt = (claims: Record<string, unknown>, url: string, audience: string, user: User) => {
     const at = Math.floor(now() / 1000)

@@ -76,7 +76,7 @@ onBoth(async (t, database) => {
       headers: { authorization: `Bearer ${who}` },
     })
   const decide = (decided: DecisionRecord) =>
-    rollup.decided(decided, Number(decided.inBa), Number(decided.outBa))
+    rollup.bids.decided(decided, Number(decided.inBa), Number(decided.outBa))
   for (let n = 0; n < 40; n++)
     decide(record(n, n < 30 ? 'treated' : 'holdout', n % 2 === 0 ? 'p1' : 'p2'))
   await rollup.flush()

@@ -236,6 +236,32 @@ onBoth(async (t, database) => {
     t.equal(logOfOne.got.length, 4, 'what it commits from then on is streamed')
   })
 
+  t.test('what was applied is settled on demand, or not at all', async (t) => {
+    const one = await processOn(t, database)
+    const { outcomes, db } = one.store
+    t.equal(await outcomes.settleApplied(), true, 'nothing was applied')
+    await report(one, 'settled')
+    t.equal((await entries(one.store)).length, 6)
+    t.equal(await outcomes.settleApplied(), true)
+    t.same(await entries(one.store), [])
+    await report(one, 'away')
+    const rename = (from: string, to: string) => db.schema.alterTable(from).renameTo(to).execute()
+    await rename('outcomes', 'outcomes_away')
+    t.equal(await outcomes.settleApplied(), false, 'the database is away')
+    await rename('outcomes_away', 'outcomes')
+    t.equal(await outcomes.settleApplied(), true)
+    t.same(await entries(one.store), [])
+  })
+
+  t.test('an outcome that only waits for the event log is settled', async (t) => {
+    const one = await processOn(t, database, { away: true, got: [] })
+    await one.follow()
+    await report(one, 'waits')
+    t.equal(await one.store.outcomes.settleApplied(), true)
+    const left = await entries(one.store)
+    t.ok(left.length > 0 && left.every(({ applied }) => Number(applied) === 1))
+  })
+
   t.test('a commit in doubt is found after the database was away for minutes', async (t) => {
     const clock = { ms: 0 }
     const one = await processOn(t, database, undefined, clock)

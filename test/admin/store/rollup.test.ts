@@ -14,7 +14,7 @@ onBoth(async (t, database) => {
   t.teardown(() => rollup.close())
   const decide = (over: Parameters<typeof decided>[0]) => {
     const record = decided(over)
-    rollup.decided(record, Number(record.inBa), Number(record.outBa))
+    rollup.bids.decided(record, Number(record.inBa), Number(record.outBa))
   }
   const edge = `1${'0'.repeat(308)}`
   for (let round = 0; round < 3; round++) {
@@ -75,7 +75,7 @@ onBoth(async (t, database) => {
       for (let n = 0; n < publishers; n++) {
         const arm = n % 2 === 0 ? 'treated' : 'holdout'
         const record = decided({ at, publisher: `pub-${n % 750}`, domain: `d-${n % 3}`, arm })
-        rollup.decided(record, 2, 1)
+        rollup.bids.decided(record, 2, 1)
       }
   await rollup.close()
   const { bids, rows, money } = await store.db
@@ -103,7 +103,7 @@ onBoth(async (t, database) => {
   const decideAll = () => {
     for (let n = 0; n < 4000; n++) {
       const record = decided({ at: now, supplier: `s-${n % 1000}`, publisher: `p-${n}` })
-      rollup.decided(record, 2, 1)
+      rollup.bids.decided(record, 2, 1)
     }
   }
   const stored = async () => {

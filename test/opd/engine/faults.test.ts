@@ -70,7 +70,7 @@ t.test('a fault is logged whatever was thrown', async (t) => {
 
 t.test('a fault of one place does not suppress the log of another', async (t) => {
   const { engine, learner, lines } = world({
-    sink: { decided: thrower, won: thrower, withdrawn: thrower },
+    sink: { writeDecision: thrower, writeWin: thrower, writeWithdrawal: thrower },
     shared: { put: thrower, find: thrower },
   })
   const won = auction(engine, { id: 'a' })

@@ -13,9 +13,9 @@ t.test(
   async (t) => {
     const lines: object[] = []
     const sink = {
-      decided: () => {},
-      won: (line: object) => void lines.push(line),
-      withdrawn: (line: object) => void lines.push({ ...line, withdrawn: true }),
+      writeDecision: () => {},
+      writeWin: (line: object) => void lines.push(line),
+      writeWithdrawal: (line: object) => void lines.push({ ...line, withdrawn: true }),
     }
     const { engine } = testEngine({ integrations: [integration('acme')], sink })
     const won = async (asked: AskedBid, trains = true) => {
@@ -43,9 +43,9 @@ t.test('the decision log knows no name, and a test is not in it', async (t) => {
     observer: null,
     shared: null,
     sink: {
-      decided: (entry: DecisionEntry) => void entries.push(entry),
-      won: () => {},
-      withdrawn: () => {},
+      writeDecision: (entry: DecisionEntry) => void entries.push(entry),
+      writeWin: () => {},
+      writeWithdrawal: () => {},
     },
     now,
     random: () => 0,

@@ -40,9 +40,9 @@ t.test(
   async (t) => {
     const path = join(newFolder(), 'd.ndjson')
     const sink = createDecisionLog({ path, maxBytes: mebi, keep: 2, contexts: false }, log)
-    sink.decided(entry('a'))
-    sink.won({ time: 5, id: 'a', ssp: 'acme', cleared: 1.6, late: false })
-    sink.withdrawn({ time: 6, id: 'b', ssp: 'acme' })
+    sink.writeDecision(entry('a'))
+    sink.writeWin({ time: 5, id: 'a', ssp: 'acme', cleared: 1.6, late: false })
+    sink.writeWithdrawal({ time: 6, id: 'b', ssp: 'acme' })
     await sink.close()
     const [decision, win, withdrawn] = linesOf(path).map((line) => JSON.parse(line))
     t.same(decision, entry('a'))
@@ -58,7 +58,7 @@ t.test('it is rotated by size, and only so many are kept', async (t) => {
   const path = join(folder, 'd.ndjson')
   const sink = createDecisionLog({ path, maxBytes: 1000, keep: 2, contexts: false }, log)
   for (let n = 0; n < 12; n++) {
-    for (let m = 0; m < 2; m++) sink.decided(entry(`${n}-${m}`))
+    for (let m = 0; m < 2; m++) sink.writeDecision(entry(`${n}-${m}`))
     await sink.flush()
   }
   await sink.close()
@@ -79,7 +79,7 @@ t.test('half a line that a crash left costs itself alone', async (t) => {
   const path = join(newFolder(), 'd.ndjson')
   appendFileSync(path, '{"time":1,"id":"whole"}\n{"time":2,"id":"ha')
   const sink = createDecisionLog({ path, maxBytes: mebi, keep: 2, contexts: false }, log)
-  sink.decided(entry('next'))
+  sink.writeDecision(entry('next'))
   await sink.close()
   const lines = linesOf(path)
   t.equal(lines.length, 3)
@@ -96,7 +96,7 @@ t.test(
       log,
     )
     for (let n = 0; n < 3; n++) {
-      sink.decided(entry(`${n}`))
+      sink.writeDecision(entry(`${n}`))
       await sink.flush()
     }
     await sink.close()
@@ -108,7 +108,7 @@ t.test(
 t.test('a folder that is gone is found again, and the buffer is bounded', async (t) => {
   const path = join(newFolder(), 'gone', 'd.ndjson')
   const sink = createDecisionLog({ path, maxBytes: mebi, keep: 2, contexts: false }, log)
-  for (let n = 0; n < 60_000; n++) sink.decided(entry('x'))
+  for (let n = 0; n < 60_000; n++) sink.writeDecision(entry('x'))
   t.equal(sink.counts.dropped, 10_000)
   await sink.flush()
   t.equal(sink.counts.failed, 50_000)

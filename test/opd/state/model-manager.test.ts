@@ -30,6 +30,20 @@ t.test('what was learned is there after a restart, its version rises', async (t)
   await second.close()
 })
 
+t.test('a snapshot is written when the journal has settled what is in it', async (t) => {
+  const dir = newFolder()
+  const written: number[] = []
+  const settleApplied = async () => {
+    written.push(snapshots(readdirSync(dir), 'revenue').length)
+    return true
+  }
+  const manager = modelManagerIn(dir, { journal: { settleApplied } })
+  train(manager, 300, true)
+  await manager.close()
+  t.equal(written[0], 0)
+  t.equal(snapshots(readdirSync(dir), 'revenue').length, 1)
+})
+
 t.test('a damaged snapshot is refused loudly, the one before it serves', async (t) => {
   const dir = newFolder()
   const first = modelManagerIn(dir)

@@ -1,5 +1,6 @@
 import t from 'tap'
 import { encodeEnvelope } from '../../../opd/state/envelope.ts'
+import { keepEvery } from '../../../opd/state/model-bus.ts'
 import { ModelSync } from '../../../opd/state/model-sync.ts'
 import { operatorOf } from '../../support/model-control.ts'
 import {
@@ -12,6 +13,7 @@ import {
   sumOf,
 } from '../../support/model-sync.ts'
 import { newFolder } from '../../support/process.ts'
+import { until } from '../../support/until.ts'
 
 t.test('nodes exchange updates, and follow a rollback together', async (t) => {
   const bus = memoryBus({ keepsLeases: true })
@@ -153,3 +155,96 @@ t.test(
     t.ok(nodes[1]!.modelSync.counts.taken > 0)
   },
 )
+
+/** Nodes that have joined; the first one leads. */
+async function joinedNodes(journal?: Parameters<typeof modelManagerOf>[2]) {
+  const bus = memoryBus({ keepsLeases: true })
+  const looks = { count: 0 }
+  const counted: typeof bus = {
+    ...bus,
+    look(...args) {
+      looks.count++
+      return bus.look(...args)
+    },
+  }
+  const node = () => {
+    const modelManager = modelManagerOf(null, undefined, journal)
+    const options = { modelManager, bus: counted, log, now: roundClock(), timers: false }
+    return { modelManager, modelSync: new ModelSync(options) }
+  }
+  const [one, two] = [node(), node()] as const
+  for (let n = 0; n < 6; n++) for (const { modelSync } of [one, two]) await modelSync.round()
+  return { bus, looks, one, two }
+}
+
+t.test('a win of any node trains the node that leads within a second', async (t) => {
+  const { one, two } = await joinedNodes()
+  const leads = ({ modelManager }: typeof one) => modelManager.models.of('revenue').refits
+  t.same([one, two].map(leads), [true, false])
+  learn(two.modelManager, 8)
+  t.equal(sumOf(one.modelManager), 0)
+  await two.modelSync.keep()
+  await one.modelSync.keep()
+  t.equal(sumOf(one.modelManager), 8)
+  t.ok(2 * keepEvery < 1000)
+})
+
+t.test('after a large delta a node sends the next one with its next round', async (t) => {
+  const { one, two } = await joinedNodes()
+  const large = new Uint8Array(100 * 1024)
+  const { inner } = two.modelManager.of('revenue')
+  const { delta } = inner
+  inner.delta = () => large
+  await two.modelSync.keep()
+  inner.delta = delta
+  learn(two.modelManager, 8)
+  for (const { modelSync } of [two, one]) await modelSync.keep()
+  t.equal(sumOf(one.modelManager), 0)
+  for (const { modelSync } of [two, one]) await modelSync.round()
+  t.equal(sumOf(one.modelManager), 8)
+})
+
+t.test('what the journal has not settled leaves a node in no form', async (t) => {
+  const journal = { isAway: false, settleApplied: async () => !journal.isAway }
+  const { bus, one, two } = await joinedNodes(journal)
+  const number = async (part: 'whole' | 'curve') =>
+    (await bus.look('revenue', 'reader', false, { whole: -1, curve: -1 }))[part].number
+  const published = async () => ({
+    deltas: (await bus.fetch('revenue', '0')).deltas.length,
+    whole: await number('whole'),
+    curve: await number('curve'),
+  })
+  const before = await published()
+  journal.isAway = true
+  learn(one.modelManager, 1)
+  learn(two.modelManager, 2)
+  for (let n = 0; n < 40; n++)
+    for (const { modelSync } of [one, two]) {
+      await modelSync.keep()
+      await modelSync.round()
+    }
+  t.same(await published(), before)
+  journal.isAway = false
+  for (let n = 0; n < 20; n++) for (const { modelSync } of [two, one]) await modelSync.round()
+  const after = await published()
+  t.ok(after.deltas > before.deltas && after.whole > before.whole && after.curve > before.curve)
+  t.same([sumOf(one.modelManager), sumOf(two.modelManager)], [3, 3])
+})
+
+t.test('the lease is renewed while a round waits for the journal', async (t) => {
+  const settling = Promise.withResolvers<boolean>()
+  const journal = { waits: false, settleApplied: async () => !journal.waits || settling.promise }
+  const { looks, one } = await joinedNodes(journal)
+  journal.waits = true
+  learn(one.modelManager, 1)
+  let ended = false
+  const round = one.modelSync.round().then(() => {
+    ended = true
+  })
+  const { count } = looks
+  const keeping = one.modelSync.keep()
+  await until(() => looks.count >= count + 2, { what: 'both leases are renewed' })
+  t.equal(ended, false)
+  settling.resolve(true)
+  await Promise.all([round, keeping])
+})

@@ -37,7 +37,7 @@ function switched(bus: ModelBus) {
 function nodeOf(t: Test, redis: ModelBus) {
   const first = modelManagerOf(newFolder())
   const pack = (mode: string) => first.models.packed(mode as 'revenue')
-  const buses = relayedModels(localModels(first.models.node, pack, 1e12), redis)
+  const buses = relayedModels(localModels(first.models.node, pack, 1e12), redis, log)
   const sync = (modelManager: ModelManager, bus: ModelBus) => {
     const modelSync = new ModelSync({
       modelManager,
@@ -99,6 +99,7 @@ t.test('a curve that another node shares reaches the workers', async (t) => {
   const { first, worker } = relayedModels(
     localModels('first', async () => Buffer.from('whole'), Date.now()),
     redis,
+    log,
   )
   const head = { epoch: 0, seen: [], version: 7 }
   const curve = Buffer.from('a curve')
@@ -112,4 +113,37 @@ t.test('a curve that another node shares reaches the workers', async (t) => {
   t.same(await first.readModel('revenue', 'curve'), curve)
   t.same(await seenBy(worker, 'second'), head)
   t.same(await worker.readModel('revenue', 'curve'), curve)
+})
+
+t.test('a store that fails is logged once, until it has worked again', async (t) => {
+  const redis = memoryBus()
+  const failing = { fetch: false, look: false }
+  const work = async <T>(what: keyof typeof failing, result: () => Promise<T>): Promise<T> => {
+    if (failing[what]) throw new Error(`${what} failed`)
+    return result()
+  }
+  const logged: string[] = []
+  const { first } = relayedModels(
+    localModels('first', async () => Buffer.from('whole'), Date.now()),
+    {
+      ...redis,
+      fetch: (...args) => work('fetch', () => redis.fetch(...args)),
+      look: (...args) => work('look', () => redis.look(...args)),
+    },
+    { info: (fields) => void logged.push((fields as { err: string }).err) },
+  )
+  const use = async () => {
+    await first.look('revenue', 'first', true, { whole: 0, curve: 0 })
+    await first.fetch('revenue', '0')
+  }
+  failing.fetch = true
+  for (let n = 0; n < 3; n++) await use()
+  failing.look = true
+  for (let n = 0; n < 3; n++) await use()
+  Object.assign(failing, { fetch: false, look: false })
+  await use()
+  t.same(logged, ['fetch failed', 'look failed'])
+  failing.look = true
+  await use()
+  t.equal(logged.length, 3)
 })

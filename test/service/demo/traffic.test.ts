@@ -55,7 +55,7 @@ t.test('notices are lost and doubled as asked, and close() drops what waits', as
   const adminUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const base = { adminUrl, supplier: 'demo', delay: 1 }
   const win = (notices: ReturnType<typeof createNotices>) => {
-    for (let n = 0; n < 100; n++) notices.won(`https://w.example/?bid_id=${n}`, 1)
+    for (let n = 0; n < 100; n++) notices.reportWin(`https://w.example/?bid_id=${n}`, 1)
   }
   const doubled = createNotices({ ...base, loss: 0, duplicates: 1 })
   win(doubled)
