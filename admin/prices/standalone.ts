@@ -28,6 +28,7 @@ const requestMembers = {
   app: object.nullish(),
   dooh: object.nullish(),
   device: object.nullish(),
+  user: object.nullish(),
   cur: z.array(z.string()).optional(),
   at: z.int().optional(),
   test: z.int().optional(),
@@ -68,7 +69,7 @@ const call: Omit<Route, 'handler'> = {
   tag: 'prices',
   summary: 'Prices bids that do not pass through the proxy',
   description:
-    'An OpenRTB BidResponse with the members of the BidRequest that its prices depend on: `imp`, `site`, `app`, `device`, `cur` and others. Each of them is a member of the body or of `bidrequest`; in both places it is 400. `cur` as a string belongs to the BidResponse, as a list to the BidRequest. Without `imp` the floor is 0, and a bid with a `dealid` keeps its price. Unknown members are ignored. But if a call has no `imp`, an `imp` or `bidfloor` in an unexpected place, outside `ext`, is 400. The response has one entry for each bid, in order.',
+    'An OpenRTB BidResponse with the members of the BidRequest that its prices depend on: `imp`, `site`, `app`, `device`, `user`, `cur` and others. Each of them is a member of the body or of `bidrequest`; in both places it is 400. `cur` as a string belongs to the BidResponse, as a list to the BidRequest. Without `imp` the floor is 0, and a bid with a `dealid` keeps its price. Unknown members are ignored. But if a call has no `imp`, an `imp` or `bidfloor` in an unexpected place, outside `ext`, is 400. The response has one entry for each bid, in order.',
   role: 'api',
   params: { ssp: ['The integration', 'acme'] },
   body: {

@@ -101,7 +101,15 @@ const deal = message({
 const imp = message({
   id: [1, text],
   banner: [2, message({ ...size, format: [15, list(message(size))] })],
-  video: [3, message({ mincpmpersec: [34, double], durfloors: [36, list(range)] })],
+  video: [
+    3,
+    message({
+      w: [6, int32],
+      h: [7, int32],
+      mincpmpersec: [34, double],
+      durfloors: [36, list(range)],
+    }),
+  ],
   tagid: [7, text],
   bidfloor: [8, double],
   bidfloorcur: [9, text],
@@ -119,6 +127,7 @@ const bidRequest = message({
     message({ id: [1, text], domain: [3, text], bundle: [8, text], publisher: [11, publisher] }),
   ],
   device: [5, message({ geo: [4, message({ country: [3, text] })], devicetype: [18, int32] })],
+  user: [6, message({ geo: [7, message({ country: [3, text] })] })],
   at: [7, int32],
   test: [15, flag],
   dooh: [22, message({ id: [1, text], publisher: [5, publisher], domain: [6, text] })],

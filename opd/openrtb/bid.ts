@@ -73,10 +73,18 @@ function formatOf(mtype: number | undefined, imp: ImpFacts | null): BidFeatures[
 const sizeText = (size: Size | null | undefined) =>
   size?.w === undefined || size.h === undefined ? undefined : `${size.w}x${size.h}`
 
-/** The size of the creative, else of the placement, else the first size that the placement accepts. */
-function sizeOf({ width, height }: Bid, imp: ImpFacts | null): string | undefined {
+/**
+ * The size of the creative, else of the placement, else the first size that the placement accepts; of a video the size of the
+ * player.
+ */
+function sizeOf(
+  { width, height }: Bid,
+  imp: ImpFacts | null,
+  format: BidFeatures['format'],
+): string | undefined {
   if (typeof width === 'number' && typeof height === 'number' && width > 0 && height > 0)
     return `${width}x${height}`
+  if (format === 'video') return sizeText(imp?.video)
   return sizeText(imp?.banner) ?? sizeText(imp?.banner?.format)
 }
 
@@ -105,15 +113,16 @@ export function featuresOf(
   imp: ImpFacts | null,
   deal: DealFacts | null,
 ): BidFeatures {
+  const format = formatOf(mtype, imp)
   // All features have the same fields, absent ones included, so that V8 reads objects of one shape.
   return {
     publisher: shortened(request.publisher),
     domain: shortened(request.domains[0] ?? request.host ?? request.apps[0]),
     placement: shortened(imp?.placement),
-    country: shortened(request.country),
+    country: shortened(request.country ?? request.homeCountry),
     device: request.device,
-    format: formatOf(mtype, imp),
-    size: sizeOf(bid, imp),
+    format,
+    size: sizeOf(bid, imp, format),
     dsp: undefined,
     seat: shortened(bid.seatName ?? undefined),
     deal: shortened(deal?.id),

@@ -30,6 +30,12 @@ export class DurationFloors implements MaybeAmbiguous {
   ambiguous = false
 }
 
+/** What pricing needs of `imp.video`: `w` and `h` are those of the player. */
+export class VideoFacts extends DurationFloors implements Size {
+  w: number | undefined = undefined
+  h: number | undefined = undefined
+}
+
 /** What pricing needs of `imp.pmp.deals[]`. */
 export class DealFacts extends DurationFloors {
   id = ''
@@ -63,7 +69,7 @@ export class ImpFacts implements MaybeAmbiguous {
   /** By id. A request may have thousands of deals, and a response a bid for each. */
   deals: Map<string, DealFacts> | null = null
   banner: Banner | null = null
-  video: DurationFloors | null = null
+  video: VideoFacts | null = null
   audio: DurationFloors | null = null
   native = false
   placement: string | undefined = undefined
@@ -92,7 +98,10 @@ export class RequestFacts implements MaybeAmbiguous {
   page = ''
   /** `app.bundle` and `app.id`. */
   apps: string[] = []
+  /** `device.geo.country`: where the device is. */
   country: string | undefined = undefined
+  /** `user.geo.country`: where the user lives, for requests that do not say where the device is. */
+  homeCountry: string | undefined = undefined
   device: string | undefined = undefined
   ambiguous = false
 

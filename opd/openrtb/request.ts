@@ -20,6 +20,7 @@ import {
   RequestFacts,
   type Size,
   textOf,
+  VideoFacts,
 } from './facts.ts'
 
 const dealKeys = new KeyTable<DealFacts>(
@@ -78,15 +79,11 @@ const bannerKeys = new KeyTable<Banner>({
   format: (scan, banner) => scan.array(readFormat, banner),
 })
 
-const timedKeys = new KeyTable<DurationFloors>(durationMembers, markAmbiguous)
-
-const timed =
-  (field: 'video' | 'audio'): Read<ImpFacts> =>
-  (scan, imp) => {
-    if (scan.isNull) return
-    imp[field] = new DurationFloors()
-    scan.object(timedKeys, imp[field])
-  }
+const videoKeys = new KeyTable<VideoFacts>({ ...durationMembers, ...sizeMembers }, (video, key) => {
+  // The size is a feature of the model. Eligibility does not depend on it.
+  if (key !== 'w' && key !== 'h') markAmbiguous(video)
+})
+const audioKeys = new KeyTable<DurationFloors>(durationMembers, markAmbiguous)
 
 const impKeys = new KeyTable<ImpFacts>(
   {
@@ -101,8 +98,16 @@ const impKeys = new KeyTable<ImpFacts>(
       imp.banner = { w: undefined, h: undefined, format: null }
       scan.object(bannerKeys, imp.banner)
     },
-    video: timed('video'),
-    audio: timed('audio'),
+    video: (scan, imp) => {
+      if (scan.isNull) return
+      imp.video = new VideoFacts()
+      scan.object(videoKeys, imp.video)
+    },
+    audio: (scan, imp) => {
+      if (scan.isNull) return
+      imp.audio = new DurationFloors()
+      scan.object(audioKeys, imp.audio)
+    },
     native: (scan, imp) => {
       imp.native = !scan.isNull
     },
@@ -167,6 +172,13 @@ const deviceKeys = new KeyTable<RequestFacts>({
   },
   geo: (scan, facts) => scan.object(geoKeys, facts),
 })
+const homeKeys = new KeyTable<RequestFacts>({
+  country: (scan, facts) => {
+    facts.homeCountry = textOf(scan.leaf())
+  },
+})
+/** Of a user nothing else is read. */
+const userKeys = new KeyTable<RequestFacts>({ geo: (scan, facts) => scan.object(homeKeys, facts) })
 
 /** The members of a BidRequest. */
 export const requestMembers: Readonly<Record<string, Read<RequestFacts>>> = {
@@ -188,12 +200,13 @@ export const requestMembers: Readonly<Record<string, Read<RequestFacts>>> = {
   app: (scan, facts) => scan.object(appKeys, facts),
   dooh: (scan, facts) => scan.object(doohKeys, facts),
   device: (scan, facts) => scan.object(deviceKeys, facts),
+  user: (scan, facts) => scan.object(userKeys, facts),
 }
 
 /** A key that is repeated makes the request ambiguous (CONTRACT 4.3). */
 export const repeatedMember = (facts: RequestFacts, key: string) => {
-  // The device is a feature of the model. Eligibility does not depend on it.
-  if (key !== 'device') facts.ambiguous = true
+  // Device and country are features of the model. Eligibility does not depend on them.
+  if (key !== 'device' && key !== 'user') facts.ambiguous = true
 }
 
 export const requestKeys = new KeyTable<RequestFacts>(requestMembers, repeatedMember)

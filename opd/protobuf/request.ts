@@ -11,6 +11,7 @@ import {
   maxRanges,
   type RequestFacts,
   type Size,
+  VideoFacts,
 } from '../openrtb/facts.ts'
 import { FieldTable, field, MessageReader, objectSteps } from './wire.ts'
 
@@ -54,7 +55,16 @@ const perSecond = field.double((floors: DurationFloors, value) => {
 })
 const durationRanges = field.message(rangeFields, newRange)
 
-const videoFields = new FieldTable<DurationFloors>({ 34: perSecond, 36: durationRanges })
+const videoFields = new FieldTable<VideoFacts>({
+  6: field.int32((video, value) => {
+    video.w = value
+  }),
+  7: field.int32((video, value) => {
+    video.h = value
+  }),
+  34: perSecond,
+  36: durationRanges,
+})
 const audioFields = new FieldTable<DurationFloors>({ 30: perSecond, 31: durationRanges })
 
 /** Deals and imps are found by their ids, which are known when the whole message was read. */
@@ -148,7 +158,7 @@ const impFields = new FieldTable<SentImp>(
       return imp.banner
     }),
     3: field.message(videoFields, (imp) => {
-      imp.video ??= new DurationFloors()
+      imp.video ??= new VideoFacts()
       return imp.video
     }),
     7: field.text((imp, value) => {
@@ -206,6 +216,14 @@ const deviceFields = new FieldTable<RequestFacts>({
   }),
 })
 
+const homeFields = new FieldTable<RequestFacts>({
+  3: field.text((facts, value) => {
+    facts.homeCountry = present(value)
+  }),
+})
+/** Of a user nothing else is read. */
+const userFields = new FieldTable<RequestFacts>({ 7: field.message(homeFields, (facts) => facts) })
+
 /** The members of a BidRequest that OPD reads. */
 export const requestFields = new FieldTable<RequestFacts>({
   1: field.text((facts, value) => {
@@ -220,6 +238,7 @@ export const requestFields = new FieldTable<RequestFacts>({
   3: field.message(siteFields, (facts) => facts),
   4: field.message(appFields, (facts) => facts),
   5: field.message(deviceFields, (facts) => facts),
+  6: field.message(userFields, (facts) => facts),
   7: field.int32((facts, value) => {
     facts.at = value
   }),

@@ -46,22 +46,25 @@ t.test('bids in a response, of a standalone call and of an agent call', async (t
   const inResponse = async (id: string, request: Record<string, unknown>) =>
     node.bid({ id, price: 2, request })
   const one = await inResponse('one', { ...german, imp: [{ id: '1', ...banner, ...deal }] })
-  const other = await inResponse('other', { imp: [{ id: '1', video: {} }] })
+  const other = await inResponse('other', {
+    user: { geo: { country: 'FRA' } },
+    imp: [{ id: '1', video: { w: 640, h: 360 } }],
+  })
   await node.notify({ bid_id: 'one', price: '0.5', svc_opd: one.svcOpd })
   await node.notify({ bid_id: 'one', price: '0.5', svc_opd: one.svcOpd })
   await node.notify({ bid_id: 'other', price: '0.5', svc_opd: other.svcOpd })
   t.strictSame(await reported(node), {
-    country: [' 1 1', 'DEU 1 1'],
+    country: ['DEU 1 1', 'FRA 1 1'],
     device: [' 1 1', 'phone 1 1'],
     format: ['banner 1 1', 'video 1 1'],
-    size: [' 1 1', '300x250 1 1'],
+    size: ['300x250 1 1', '640x360 1 1'],
     deal: [' 2 2'],
   })
   t.match(
     await node.report('discrepancy?by=size'),
     [
-      { key: '', duplicate: 0 },
       { key: '300x250', duplicate: 1 },
+      { key: '640x360', duplicate: 0 },
     ],
     'the repeated notice',
   )
@@ -96,10 +99,10 @@ t.test('bids in a response, of a standalone call and of an agent call', async (t
   t.match(
     await node.report('discrepancy?by=country,via'),
     [
-      { key: '', key2: 'proxy', decided: 1 },
       { key: 'DEU', key2: 'agent', decided: 1 },
       { key: 'DEU', key2: 'proxy', decided: 1 },
       { key: 'DEU', key2: 'standalone', decided: 1 },
+      { key: 'FRA', key2: 'proxy', decided: 1 },
     ],
     'two dimensions',
   )

@@ -1,4 +1,7 @@
-/** Console, metrics and reports show the same kept wins, kept spend and uplift, also after answers were lost and nodes killed. */
+/**
+ * Console, metrics and reports show the same kept wins, kept spend and uplift, also after answers were lost, nodes killed and
+ * restarted, and notices sent again or late.
+ */
 import t from 'tap'
 import type { LiveSnapshot } from '../../admin/fleet/live-schema.ts'
 import { postgresAbsent, startPostgres } from '../support/postgres.ts'
@@ -71,11 +74,12 @@ t.test('PostgreSQL', { skip: postgresAbsent }, async (t) => {
   const [supplier, postgres] = await Promise.all([echoSupplier(), startPostgres()])
   const { port } = new URL(postgres.url)
   const link = await tcpProxy(Number(port))
-  const start = (url: string) =>
+  const start = (url: string, folder?: string) =>
     startNode({
+      ...(folder === undefined ? {} : { folder }),
       endpoint: supplier.url,
       auth: 'none',
-      more: `store: {database: "${url}"}\nopd: {keys: [{id: 1, secret: ${key}}]}`,
+      more: `store: {database: "${url}"}\nopd: {attributionWindow: 1s, keys: [{id: 1, secret: ${key}}]}`,
       suppliers: ['id: acme, opd: {enabled: true, holdout: 0.5, explore: 0}'],
     })
   const one = await start(postgres.url.replace(`:${port}`, `:${link.port}`))
@@ -110,4 +114,23 @@ t.test('PostgreSQL', { skip: postgresAbsent }, async (t) => {
   const again = await start(postgres.url)
   t.teardown(() => again.stop('SIGKILL'))
   await agree(t, [two, again])
+  const from = new Date(Date.now() - day).toISOString()
+  const [row] = (await read(two, `/api/svc/reports/discrepancy?from=${from}`)) as [
+    { wins: number; late: number },
+  ]
+  t.equal(row.wins, bids.length)
+  t.ok(row.late >= 10, 'those that were sent last were late')
+
+  // sent again, some to each node, and one of them after a restart in order
+  const figuresBefore = await inReports(two)
+  for (const [n, bid] of bids.entries())
+    t.match(await (n % 2 === 0 ? two : again).notify(win(bid)), {
+      http: 200,
+      body: { status: 'duplicate' },
+    })
+  await again.stop()
+  const restarted = await start(postgres.url, again.folder)
+  t.teardown(() => restarted.stop('SIGKILL'))
+  t.same(await inReports(two), figuresBefore)
+  await agree(t, [two, restarted])
 })

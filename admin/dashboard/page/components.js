@@ -204,6 +204,10 @@ export const text = (name, cell, more = {}) => number(name, cell, { text: true, 
 const kindOf = ({ text, wide, widest }) =>
   `${text ? 'text' : 'number'}${wide ? ' wide' : ''}${widest ? ' widest' : ''}`
 
+/** The name of a column beside each cell, for narrow windows, where a row is a card. @template Row @param {Column<Row>} column */
+const labelOf = ({ name, amount }) =>
+  amount === undefined ? name : `${name.trim()}, ${currency.value}`
+
 /** The name of a column, with its explanation.
  * @template Row @param {Column<Row>} column @param {{ by: string, down: boolean } | undefined} sort @param {() => void} onSort */
 function head({ name, by, help, amount }, sort, onSort) {
@@ -215,18 +219,19 @@ function head({ name, by, help, amount }, sort, onSort) {
 }
 
 /**
- * A table that scrolls by itself. `tall`: of limited height; `fills`: at most the window, with its totals in sight.
+ * A table that scrolls by itself. `tall`: of limited height; `fills`: at most the window, with its totals in sight. `most`: rows that
+ * are shown, beside totals of all.
  * @template Row
  * @param {{ label: string, rows: Row[], keyOf: (row: Row) => string, columns: Column<Row>[], size?: 'tall' | 'fills' | '',
- *   sort?: { by: string, down: boolean }, onSort?: (column: Column<Row>) => void }} props
+ *   most?: number, sort?: { by: string, down: boolean }, onSort?: (column: Column<Row>) => void }} props
  */
-export function table({ label, rows, keyOf, columns: given, size = '', sort, onSort }) {
+export function table({ label, rows, keyOf, columns: given, size = '', most, sort, onSort }) {
   const columns = given.map((column) => written(column, rows))
   const cells = (/** @type {(column: Column<Row>) => Shown} */ of) =>
     columns.map((column, at) =>
       at === 0
         ? html`<th scope="row" class=${kindOf(column)}>${of(column)}</th>`
-        : html`<td class=${kindOf(column)}>${of(column)}</td>`,
+        : html`<td class=${kindOf(column)} data-name=${labelOf(column)}>${of(column)}</td>`,
     )
   const ordered = (/** @type {string} */ name) =>
     sort?.by !== name ? undefined : sort.down ? 'descending' : 'ascending'
@@ -236,7 +241,7 @@ export function table({ label, rows, keyOf, columns: given, size = '', sort, onS
       (column) =>
         html`<th scope="col" class=${kindOf(column)} aria-sort=${ordered(column.name)}><span class="head">${head(column, sort, () => onSort?.(column))}</span></th>`,
     )}</tr></thead>
-    <tbody>${rows.map((row) => html`<tr key=${keyOf(row)}>${cells(({ cell }) => cell(row))}</tr>`)}</tbody>
+    <tbody>${rows.slice(0, most).map((row) => html`<tr key=${keyOf(row)}>${cells(({ cell }) => cell(row))}</tr>`)}</tbody>
     ${columns.some(({ total }) => total) && html`<tfoot><tr>${cells(({ total }) => total?.(rows))}</tr></tfoot>`}
   </table></div>`
 }

@@ -1,17 +1,14 @@
 /** Numbers, amounts and times in the language of the browser. An absent value is a dash, never 0. */
-import { signal } from '@preact/signals'
+import { computed, signal } from '@preact/signals'
 
 const locale = navigator.language
 export const absent = '–'
 
-const stored = localStorage.getItem('bidweir-zone')
+const rightToLeft = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/
+/** A name within a sentence: one from right to left does not turn what is beside it. @param {string} name */
+export const isolated = (name) => (rightToLeft.test(name) ? `\u2068${name}\u2069` : name)
+
 export const localZone = Intl.DateTimeFormat().resolvedOptions().timeZone
-/** The time zone of all times and days on the page. */
-export const zone = signal(stored ?? localZone)
-/** Those that are chosen most are first. */
-export const zones = [
-  ...new Set([zone.value, localZone, 'UTC', ...Intl.supportedValuesOf('timeZone')]),
-]
 
 /** Whether the browser knows a time zone of this name. @param {string} name */
 export function isZone(name) {
@@ -21,6 +18,14 @@ export function isZone(name) {
     return false
   }
 }
+
+const stored = localStorage.getItem('bidweir-zone')
+/** The time zone of all times and days on the page. */
+export const zone = signal(stored !== null && isZone(stored) ? stored : localZone)
+/** Those that are chosen most are first. */
+export const zones = [
+  ...new Set([zone.value, localZone, 'UTC', ...Intl.supportedValuesOf('timeZone')]),
+]
 
 /** @param {string} name */
 export function setZone(name) {
@@ -118,10 +123,13 @@ export const amountOf = (value, digits) =>
     : (amounts.get(Number(value) === 0 ? 0 : digits)?.(Number(value)) ?? absent)
 
 /** In the time zone of the page. @param {Intl.DateTimeFormatOptions} options */
-const times =
-  (options, language = locale) =>
-  (/** @type {string | number} */ at) =>
-    new Intl.DateTimeFormat(language, { timeZone: zone.value, ...options }).format(new Date(at))
+const times = (options, language = locale) => {
+  // a formatter takes longer to make than a hundred times to format
+  const formatter = computed(
+    () => new Intl.DateTimeFormat(language, { timeZone: zone.value, ...options }),
+  )
+  return (/** @type {string | number} */ at) => formatter.value.format(new Date(at))
+}
 
 export const time = times({ dateStyle: 'medium', timeStyle: 'medium' })
 export const clock = times({ timeStyle: 'medium' })

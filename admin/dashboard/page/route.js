@@ -1,9 +1,18 @@
 /** The screen that is shown, from the fragment of the address: `#/supplier/acme?days=7`. */
 import { signal } from '@preact/signals'
 
+/** A part of an address that is not encoded properly is itself. @param {string} part */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return part
+  }
+}
+
 function read() {
   const [path = '', query = ''] = location.hash.replace(/^#\/?/, '').split('?')
-  const [screen = '', ...rest] = path.split('/').map(decodeURIComponent)
+  const [screen = '', ...rest] = path.split('/').map(decoded)
   return { screen: screen || 'suppliers', rest, query: new URLSearchParams(query) }
 }
 

@@ -100,14 +100,17 @@ export function showNode(node) {
 let readAt = 0
 let readFor = ''
 
+/** Each is shown as soon as it is there: a report takes longer than what stops the bids. */
 async function readToday() {
   const from = startOfDay(dateOf(Date.now()))
-  const rows = await get(`/api/svc/reports/margin?by=ssp&from=${from}`)
-  if (tokens.value === null) return
-  today.value = new Map(rows.map((/** @type {ReportRow} */ row) => [row.key, row]))
-  const found = await get('/api/svc/funnel/?only=faults')
-  if (tokens.value === null) return
-  funnel.value = found
+  const margins = get(`/api/svc/reports/margin?by=ssp&from=${from}`).then((rows) => {
+    if (tokens.value === null) return
+    today.value = new Map(rows.map((/** @type {ReportRow} */ row) => [row.key, row]))
+  })
+  const faults = get('/api/svc/funnel/?only=faults').then((found) => {
+    if (tokens.value !== null) funnel.value = found
+  })
+  await Promise.all([margins, faults])
   readAt = Date.now()
   readFor = zone.value
 }

@@ -74,11 +74,6 @@ export class Guards {
     return this.guard !== 'none' && this.guard !== 'start'
   }
 
-  /** Whether prices are limited, by a guard that acts or by the steps of the start. */
-  get limitsPrices(): boolean {
-    return this.guard !== 'none'
-  }
-
   /** The lowest factor that is permitted now. */
   lowest(minFactor: number): number {
     if (this.guard === 'none') return minFactor

@@ -17,6 +17,7 @@ export async function accessibility(t: Test, { base, page }: ConsoleInBrowser) {
     ['minutes', 'Last two days'],
     ['alerts', 'Alerts'],
     ['reports?by=publisher&and=day', 'Reports'],
+    ['reports?by=size', 'Reports'],
     ['go-live/acme', 'Go live'],
     ['holds', 'Holds'],
     ['explain?bid=none', 'Explain a bid'],
@@ -47,6 +48,14 @@ export async function accessibility(t: Test, { base, page }: ConsoleInBrowser) {
   await page.getByLabel('User').waitFor()
   await check('log-in')
   await fillLogIn(page, 'op')
+  const named = await page.getByRole('navigation', { name: 'Screens' }).getByRole('link').all()
+  const linked = await Promise.all(named.map((link) => link.getAttribute('href')))
+  const checked = new Set(screens.map(([screen]) => `#/${/^[\w-]+/.exec(screen)![0]}`))
+  t.same(
+    linked.filter((href) => !checked.has(href!)),
+    [],
+    'each screen of the menu is checked',
+  )
   for (const [screen, heading] of screens) {
     await show(page, base, screen, heading)
     // forms that are folded are checked, too
@@ -60,6 +69,11 @@ export async function accessibility(t: Test, { base, page }: ConsoleInBrowser) {
         page.evaluate<boolean>('document.documentElement.scrollWidth <= innerWidth')
       // A chart takes its new width in a frame of its own.
       await until(fits, { what: `${screen} does not scroll sideways at ${width}` })
+      if (width > 390) continue
+      const cut = await page.evaluate<string[]>(
+        `[...document.querySelectorAll('.scroll')].filter((each) => each.scrollWidth > each.clientWidth).map(({ ariaLabel }) => ariaLabel)`,
+      )
+      t.same(cut, [], `${screen}: no table is cut at ${width}`)
     }
   }
   await show(page, base, 'holds', 'Holds')

@@ -5,11 +5,11 @@ import { until } from '../../support/until.ts'
 
 export async function configuring(t: Test, world: ConsoleInBrowser) {
   const { base, proxy, api, page, faults } = world
-  const bid = async () => {
-    const response = await fetch(`${proxy}/bid/delta`, {
+  const bid = async (ssp = 'delta', body = '{"id":"q","imp":[{"id":"1"}]}') => {
+    const response = await fetch(`${proxy}/bid/${ssp}`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: '{"id":"q","imp":[{"id":"1"}]}',
+      body,
     })
     await response.body?.cancel()
     return response.status
@@ -17,6 +17,18 @@ export async function configuring(t: Test, world: ConsoleInBrowser) {
   const stored = async () =>
     // biome-ignore lint/suspicious/noExplicitAny: compared with what is expected
     (await (await api('/api/svc/suppliers/delta/')).json()) as any
+  const remove = async (id: string) => {
+    const path = `/api/svc/suppliers/${id}/`
+    const { version } = (await (await api(path)).json()) as { version: number }
+    const deleted = await fetch(`${base}${path}`, {
+      method: 'DELETE',
+      headers: {
+        authorization: `Bearer ${await world.logIn('op', 'secret-1')}`,
+        'if-match': `"${version}"`,
+      },
+    })
+    return deleted.status
+  }
   const dialog = page.getByRole('dialog')
   await logIn(page, base, 'op')
 
@@ -152,16 +164,37 @@ export async function configuring(t: Test, world: ConsoleInBrowser) {
   })
 
   t.test('a supplier that is deleted leaves the list', async (t) => {
-    const { version } = await stored()
-    const deleted = await fetch(`${base}/api/svc/suppliers/delta/`, {
-      method: 'DELETE',
-      headers: {
-        authorization: `Bearer ${await world.logIn('op', 'secret-1')}`,
-        'if-match': `"${version}"`,
-      },
-    })
-    t.equal(deleted.status, 204)
+    t.equal(await remove('delta'), 204)
     await page.getByRole('heading', { name: 'No such supplier' }).waitFor()
+  })
+
+  t.test('what a canary does is beside what the usual endpoints do', async (t) => {
+    const { endpoints } = (await (await api('/api/svc/suppliers/acme/')).json()) as {
+      endpoints: string[]
+    }
+    const supplier = {
+      ...{ id: 'birds', name: 'Birds', endpoints },
+      canary: { endpoints: ['http://127.0.0.1:1/openrtb'], share: 0.5 },
+    }
+    t.equal((await api('/api/svc/suppliers/', 'POST', supplier)).status, 201)
+    // the id of a request chooses between them
+    const send = (id: string) =>
+      bid('birds', `{"id":"${id}","imp":[{"id":"1","banner":{"w":300,"h":250}}]}`)
+    await until(async () => (await send('first')) !== 404)
+    for (let n = 0; n < 40; n++) await send(`request ${n}`)
+    await show(page, base, 'supplier/birds', 'Birds')
+    const rows = page.getByRole('table', { name: 'Canary' }).locator('tbody tr')
+    /** The usual endpoints and the canary. */
+    const figures = (name: string) => rows.filter({ hasText: name }).locator('td').allTextContents()
+    await until(async () => (await figures('Requests')).every((count) => Number(count) > 0))
+    t.same((await figures('Failed'))[1], '100%', 'nothing answers at the canary')
+    t.same((await figures('Failed'))[0], '0%')
+    const [usual, canary] = await figures('Bids a request')
+    t.ok(Number(usual) > 0 && canary === '0', `${usual} bids a request, and ${canary}`)
+    t.match(await figures('Mean price, CPM'), [/\d/, '–'])
+    await page.getByText(/^\d+(\.\d)?% of the requests went to the canary/).waitFor()
+    await page.getByRole('row').filter({ hasText: '127.0.0.1:1/' }).getByText('canary').waitFor()
+    t.equal(await remove('birds'), 204)
   })
 
   t.test('without the role operator there is no form', async (t) => {

@@ -11,6 +11,7 @@ export async function goingLive(t: Test, { base, api, page, faults }: ConsoleInB
   const stored = async () =>
     (await (await api('/api/svc/suppliers/gamma/')).json()) as {
       opd?: { enabled: boolean | string; share?: number }
+      timeout?: string
     }
   await logIn(page, base, 'op')
 
@@ -45,21 +46,31 @@ export async function goingLive(t: Test, { base, api, page, faults }: ConsoleInB
     await show(page, base, 'go-live/gamma', 'Go live')
     await press(page, 'Next: a share of 5 %')
     await page.getByRole('dialog').waitFor()
-    const read = await api('/api/svc/suppliers/gamma/')
-    const changed = await fetch(`${base}/api/svc/suppliers/gamma/`, {
-      method: 'PATCH',
-      headers: {
-        authorization: `Bearer ${await page.evaluate<string>("JSON.parse(sessionStorage.getItem('bidweir')).access")}`,
-        'content-type': 'application/json',
-        'if-match': read.headers.get('etag')!,
-      },
-      body: '{"opd":{"enabled":false}}',
-    })
-    t.equal(changed.status, 200)
+    const colleague = async (body: object) => {
+      const read = await api('/api/svc/suppliers/gamma/')
+      const changed = await fetch(`${base}/api/svc/suppliers/gamma/`, {
+        method: 'PATCH',
+        headers: {
+          authorization: `Bearer ${await page.evaluate<string>("JSON.parse(sessionStorage.getItem('bidweir')).access")}`,
+          'content-type': 'application/json',
+          'if-match': read.headers.get('etag')!,
+        },
+        body: JSON.stringify(body),
+      })
+      t.equal(changed.status, 200)
+    }
+    await colleague({ opd: { enabled: false } })
     await page.getByRole('dialog').getByRole('button', { name: 'Apply', exact: true }).click()
     await page.getByText(/Not changed: op changed it, /).waitFor()
     await press(page, 'Close')
     t.match((await stored()).opd, { enabled: false })
+    await show(page, base, 'go-live/gamma', 'Go live')
+    await press(page, 'Next: shadow')
+    await confirm(page, 'Apply', 'Gamma: shadow.')
+    await colleague({ timeout: '90ms' })
+    await press(page, 'Undo')
+    await page.getByText(/^Not undone: op changed it, .*timeout.*90ms/).waitFor()
+    t.match(await stored(), { opd: { enabled: 'shadow' }, timeout: '90ms' }, 'nothing is lost')
   })
 
   t.test('of a supplier of the file the screen has the lines to change', async (t) => {

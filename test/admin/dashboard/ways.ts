@@ -106,6 +106,19 @@ export async function waysOfUse(t: Test, { base, api, browser, page, faults }: C
     await page.close()
   })
 
+  t.test('an address or a stored time zone that is wrong breaks nothing', async () => {
+    await logIn(page, base, 'op')
+    await page.evaluate("localStorage.setItem('bidweir-zone', 'Mars/Olympus')")
+    await page.goto('about:blank')
+    await page.goto(`${base}/#/supplier/%zz`)
+    await page.getByText('“%zz” does not exist, or belongs to another account').waitFor()
+    await page.goto(`${base}/#/reports?by=%zz&tz=Mars&days=-3&hours=x`)
+    await page.getByRole('heading', { level: 1, name: 'Reports' }).waitFor()
+    await page.getByText('Not read: ').waitFor()
+    await page.goto(`${base}/#/suppliers`)
+    await row(page, 'Acme').waitFor()
+  })
+
   t.test('the console says so to an account without suppliers', async () => {
     const user = { name: 'new', password: 'secret-1', roles: ['viewer'], account: 'nobody' }
     await api('/api/svc/users/', 'POST', user)

@@ -1,7 +1,7 @@
 /** Figures by minute: what was counted, gaps, nodes, marks, ranges, accounts, and rows that are too old or too many. */
 import { sql } from 'kysely'
 import t from 'tap'
-import type { Minutes as MinutesAnswer } from '../../../admin/fleet/minutes.ts'
+import { type Minutes as MinutesAnswer, readMinutes } from '../../../admin/fleet/minutes.ts'
 import { minuteSumAt, minuteSums } from '../../../admin/store/minute-sums.ts'
 import { deleteMinutes, Minutes } from '../../../admin/store/minutes.ts'
 import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
@@ -82,6 +82,56 @@ onBoth(async (t, database) => {
     await deleteMinutes(store.db, now, 4)
     t.ok((await rows()).length <= 4)
     t.same(await kept(), new Set([now]), 'the newest minutes, whole')
+  })
+
+  t.test('each kind of change has its mark, at its time', async (t) => {
+    const from = 2000 * hour
+    const minutes = new Minutes(store, silent)
+    minutes.addSums('', from, sumsOf({ starts: 1 }))
+    minutes.addSums('', from + minute, sumsOf({ reloads: 1 }))
+    minutes.addSums('', from + 2 * minute, sumsOf({ refits: 2 }))
+    await minutes.flush()
+    const opd = (enabled: boolean | 'shadow', share = 1) =>
+      JSON.stringify({ opd: { enabled, share } })
+    const changes: [action: string, supplier: string, before: string, after: string][] = [
+      ['supplier_update', 'acme', opd('shadow'), opd(true, 0.05)],
+      ['supplier_update', 'acme', opd(true, 0.05), opd(true)],
+      ['supplier_update', 'acme', '{"timeout":"1s"}', '{"timeout":"2s"}'],
+      ['supplier_revert', 'acme', opd(true), opd('shadow')],
+      ['update', 'acme', '{}', '{}'],
+      ['hold', '*', 'false', 'true'],
+      ['freeze', '', 'false', 'true'],
+      ['rollback', '', 'null', 'null'],
+      ['user_add', '', 'null', '{}'],
+      ['hold', 'other', 'false', 'true'],
+    ]
+    const entry = { who: 'ann', account: '*', request_id: 'r' }
+    for (const [n, [action, supplier, before, after]] of changes.entries())
+      await store.db
+        .insertInto('audit')
+        .values({ ...entry, at: from + (3 + n) * minute, supplier, action, before, after })
+        .execute()
+    const bytes = await readMinutes(store, {
+      ...{ suppliers: ['acme'], only: 'acme', from, to: from + hour, step: minute },
+      ...{ now: from + hour, currency: 'USD' },
+    })
+    const { marks } = JSON.parse(Buffer.from(bytes).toString()) as MinutesAnswer
+    t.strictSame(
+      marks.map((mark) => [(mark.at - from) / minute, mark.kind, mark.text]),
+      [
+        [0, 'start', 'a node started'],
+        [1, 'reload', 'the configuration was read again'],
+        [2, 'refit', 'the model was fitted again'],
+        [3, 'change', 'OPD in shadow → on for 5 %'],
+        [4, 'change', 'OPD on for 5 % → on'],
+        [5, 'change', 'the supplier was changed'],
+        [6, 'change', 'OPD on → in shadow'],
+        [7, 'change', 'seats or data centers were changed'],
+        [8, 'hold', 'hold of all suppliers on'],
+        [9, 'model', 'the models were frozen'],
+        [10, 'model', 'a model was rolled back'],
+      ],
+    )
   })
 })
 

@@ -14,6 +14,38 @@ const rows: [string, Omit<RewriteCase, 'title'>, Record<string, unknown>][] = [
   ['nothing known', {}, {}],
   ['a banner', { imp: banner }, { format: 'banner', size: '300x250' }],
   ['a video', { imp: '"video":{}' }, { format: 'video' }],
+  [
+    'a video with the size of its player',
+    { imp: '"video":{"w":640,"h":360}' },
+    { format: 'video', size: '640x360' },
+  ],
+  [
+    'a video beside a banner',
+    { imp: `"video":{"w":640,"h":360},${banner}`, bid: '"mtype":2' },
+    { format: 'video', size: '640x360' },
+  ],
+  [
+    'a video with its own size',
+    { imp: '"video":{"w":640,"h":360}', bid: '"w":320,"h":180' },
+    { format: 'video', size: '320x180' },
+  ],
+  ['half a player', { imp: '"video":{"w":640}' }, { format: 'video', size: undefined }],
+  [
+    'where the user lives, without the place of the device',
+    { root: '"user":{"geo":{"country":"FRA"}},"device":{"geo":{}}' },
+    { country: 'FRA' },
+  ],
+  [
+    'where the device is',
+    { root: '"user":{"geo":{"country":"FRA"}},"device":{"geo":{"country":"DEU"}}' },
+    { country: 'DEU' },
+  ],
+  [
+    'a user that is repeated',
+    { root: '"user":{},"user":{"geo":{"country":"FRA"}}' },
+    { country: 'FRA' },
+  ],
+  ['a user that is text', { root: '"user":"FRA"' }, { country: undefined }],
   ['native', { imp: '"native":{}' }, { format: 'native' }],
   ['audio', { imp: '"audio":{}' }, { format: 'audio' }],
   ['of several the visible one', { imp: `"video":{},"audio":{},${banner}` }, { format: 'banner' }],
@@ -60,7 +92,7 @@ for (const [name, each, wanted] of rows)
 
 t.test('no other member of a request is a feature', (t) => {
   const root =
-    '"user":{"id":"u"},"device":{"ip":"1.2.3.4","ifa":"i","ua":"b","devicetype":4,"geo":{"country":"DEU","lat":52.5}},"site":{"domain":"a.example","keywords":"k","publisher":{"id":"p"}}'
+    '"user":{"id":"u","yob":1980,"geo":{"country":"FRA","city":"c"}},"device":{"ip":"1.2.3.4","ifa":"i","ua":"b","devicetype":4,"geo":{"country":"DEU","lat":52.5}},"site":{"domain":"a.example","keywords":"k","publisher":{"id":"p"}}'
   const imp = `${banner},"tagid":"top","ext":{"secret":1}`
   t.strictSame(featuresOf({ root, imp }), {
     publisher: 'p',

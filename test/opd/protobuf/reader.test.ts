@@ -41,13 +41,14 @@ const size = {
   w: optional(fc.integer({ min: 1, max: 4000 })),
   h: optional(fc.integer({ min: 1, max: 4000 })),
 }
+const player = fc.tuple(timed, record(size)).map(([floors, area]) => ({ ...floors, ...area }))
 const imp = record({
   id: text,
   bidfloor: optional(amount),
   bidfloorcur: optional(currency),
   tagid: optional(text),
   banner: optional(record({ ...size, format: optional(fc.array(record(size), { maxLength: 3 })) })),
-  video: optional(timed),
+  video: optional(player),
   audio: optional(timed),
   native: optional(record({ request: text })),
   pmp: optional(record({ deals: fc.array(deal, { maxLength: 3 }) })),
@@ -64,6 +65,7 @@ const request = record({
       geo: optional(record({ country: text })),
     }),
   ),
+  user: optional(record({ geo: optional(record({ country: text })) })),
 })
 
 /** The facts alone, in one order, without the references between them. */

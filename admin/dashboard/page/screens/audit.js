@@ -1,7 +1,7 @@
 /** Who changed what, newest first. */
 import { useState } from 'preact/hooks'
 import { loaded, table, text, useRead } from '../components.js'
-import { absent, time } from '../format.js'
+import { absent, isolated, time } from '../format.js'
 import { Pick } from '../forms.js'
 import { html } from '../html.js'
 import { request } from '../session.js'
@@ -23,7 +23,7 @@ function differences(before, after, path = '') {
       : { .../** @type {object} */ (value) }
   const [one, other] = [keyed(before), keyed(after)]
   return [...new Set([...Object.keys(one), ...Object.keys(other)])].flatMap((key) =>
-    differences(one[key], other[key], path === '' ? key : `${path} ${key}`),
+    differences(one[key], other[key], path === '' ? isolated(key) : `${path} ${isolated(key)}`),
   )
 }
 
@@ -32,7 +32,7 @@ const shown = (value) =>
   value === undefined || value === null
     ? 'none'
     : typeof value !== 'object'
-      ? String(value)
+      ? isolated(String(value))
       : Object.entries(value)
           .map(([name, each]) => (Array.isArray(value) ? shown(each) : `${name} ${shown(each)}`))
           .join(', ') || 'none'
@@ -40,7 +40,10 @@ const shown = (value) =>
 /** @type {import('../components.js').Column<AuditEntry>[]} */
 const columns = [
   text('Time', ({ at }) => time(at)),
-  text('Who', ({ who, account }) => html`${who} <small>account ${account}</small>`),
+  text(
+    'Who',
+    ({ who, account }) => html`<bdi>${who}</bdi> <small>account ${isolated(account)}</small>`,
+  ),
   text('Supplier', ({ supplier }) => (supplier === '*' ? 'all' : supplier || absent)),
   text('Action', ({ action }) => action.replace('_', ' ')),
   text(

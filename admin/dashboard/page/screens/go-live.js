@@ -1,14 +1,14 @@
 /** Going live with one supplier: the steps with their checks, and a button for the next one. */
 import { useState } from 'preact/hooks'
 import { Level, loaded, useRead } from '../components.js'
-import { money, percent, whole } from '../format.js'
+import { isolated, money, percent, whole } from '../format.js'
 import { Pick } from '../forms.js'
 import { html } from '../html.js'
 import { route } from '../route.js'
 import { call, request } from '../session.js'
 import { currency, may, readLive, seesAll, supplierOptions } from '../state.js'
 import { failedShare, knownKept, refusedShare } from './supplier-common.js'
-import { pathOf, review, send } from './supplier-form.js'
+import { pathOf, review } from './supplier-form.js'
 
 /** @import { FunnelSupplier } from '../../../fleet/funnel-route.ts' */
 /** @import { LiveIntegration } from '../../../fleet/live-schema.ts' */
@@ -161,16 +161,15 @@ function Change({ ssp, facts, again }) {
         ssp,
         { method: 'PATCH', body: { opd: to.opd }, etag },
         {
-          title: `${isBack ? 'Back to' : 'Set'} ${to.name} for ${live.name}?`,
+          title: `${isBack ? 'Back to' : 'Set'} ${to.name} for ${isolated(live.name)}?`,
           text:
             isBack || open.length === 0
               ? 'Every node acts on this within 2 seconds.'
               : `Every node acts on this within 2 seconds. Not yet green: ${open.map(({ text }) => text).join('; ')}.`,
           verb: isBack ? 'Go back' : 'Apply',
           danger: !isBack && open.length > 0,
-          done: `${live.name}: ${to.name}.`,
-          undo: () =>
-            send(ssp, { method: 'POST', path: 'revert/', body: { version: value.version } }),
+          done: `${isolated(live.name)}: ${to.name}.`,
+          version: value.version,
           again,
         },
       )

@@ -2,6 +2,7 @@
 import { ask } from '../actions.js'
 import { changeIfSame } from '../changes.js'
 import { Level, Name, table, text } from '../components.js'
+import { isolated } from '../format.js'
 import { html } from '../html.js'
 import { call } from '../session.js'
 import { live, may, readLive, seesAll } from '../state.js'
@@ -29,19 +30,20 @@ const setHold = (ssp, hold) =>
 export function HoldButton({ ssp, name, held, short = false }) {
   if (!may('operator')) return null
   const verb = held ? 'Release' : 'Hold'
+  const shown = isolated(name)
   const change = () =>
     ask({
-      title: `${verb} ${name}?`,
+      title: `${verb} ${shown}?`,
       text: held
-        ? `OPD prices the bids of ${name} again, on every node within 2 seconds.`
-        : `The bids of ${name} leave at their own price (factor 1), on every node within 2 seconds, until you release it. Bids and wins continue; the margin of new bids is 0.`,
+        ? `OPD prices the bids of ${shown} again, on every node within 2 seconds.`
+        : `The bids of ${shown} leave at their own price (factor 1), on every node within 2 seconds, until you release it. Bids and wins continue; the margin of new bids is 0.`,
       verb,
       danger: !held,
       act: () => setHold(ssp, !held),
-      done: held ? `${name} is released.` : `${name} is on hold.`,
+      done: held ? `${shown} is released.` : `${shown} is on hold.`,
       undo: () => setHold(ssp, held),
     })
-  return html`<button type="button" onClick=${change} aria-label=${`${verb} ${name}`}>${short ? verb : `${verb} ${name}`}</button>`
+  return html`<button type="button" onClick=${change} aria-label=${`${verb} ${name}`}>${short ? verb : `${verb} ${shown}`}</button>`
 }
 
 const words = { no: 'not held', own: 'on hold', all: 'on hold with all' }

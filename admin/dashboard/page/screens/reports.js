@@ -200,10 +200,14 @@ function Result({ rows, by, then, range }) {
     columns,
     keyOf: ({ key, key2 }) => JSON.stringify([key, key2]),
     size: 'fills',
+    most,
     sort: sort.value,
     onSort,
   })}
-  ${rows.length >= most && html`<p class="soft">The ${most} rows with the largest margin. The file has all.</p>`}`
+  ${
+    rows.length >= most &&
+    html`<p class="soft">${isTime(by) ? `The first ${most} of ${whole(rows.length)} rows in this order` : `The ${most} rows with the largest margin`}. The file has all.</p>`
+  }`
 }
 
 /** The time zone of the address, if it has one, becomes that of the page; a bookmark shows what it showed. */

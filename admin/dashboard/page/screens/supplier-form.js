@@ -50,37 +50,47 @@ async function explained(id, error) {
 }
 
 /**
- * Sends a change, or with `dryRun` asks what it would change.
+ * Sends a change, or with `dryRun` asks what it would change. `etag`: the version that is changed, and in the answer the new one.
  * @param {string} id @param {{ method: string, path?: string, body?: object, etag?: string | null }} change
  */
-export async function send(id, { method, path = '', body, etag }, dryRun = false) {
+async function send(id, { method, path = '', body, etag }, dryRun = false) {
   const headers = /** @type {Record<string, string>} */ (etag ? { 'if-match': etag } : {})
   const url = `${path === root ? root : pathOf(id) + path}${dryRun ? '?dryRun=true' : ''}`
   try {
     const response = await request(url, method, body, headers)
-    return response.status === 204 ? null : await response.json()
+    const value = response.status === 204 ? null : await response.json()
+    return { value, etag: response.headers.get('etag') }
   } catch (error) {
     throw await explained(id, error)
   }
 }
 
 /**
- * Shows what a change would do; the dialog then makes it.
+ * Shows what a change would do; the dialog then makes it. `version`: to which an undo returns, if nobody has changed the supplier
+ * after this change.
  * @param {string} id
  * @param {Parameters<typeof send>[1]} change
- * @param {{ title: string, text: string, verb: string, done: string, danger?: boolean, undo?: () => Promise<unknown>, again: () => Promise<unknown> }} words
+ * @param {{ title: string, text: string, verb: string, done: string, danger?: boolean, version?: number | undefined, again: () => Promise<unknown> }} words
  */
-export async function review(id, change, { again, undo, ...words }) {
-  const { difference } = await send(id, change, true)
-  const changes = /** @type {Difference[]} */ (difference).map(differenceLine)
+export async function review(id, change, { again, version, ...words }) {
+  const { value } = await send(id, change, true)
+  const changes = /** @type {Difference[]} */ (value.difference).map(differenceLine)
   if (changes.length === 0) throw new Error('Nothing differs.')
+  let etag = /** @type {string | null} */ (null)
+  const act = async () => {
+    ;({ etag } = await send(id, change))
+  }
+  const undo = () => send(id, { ...revertTo(version ?? 0), etag })
   ask({
     ...words,
     changes,
-    act: () => send(id, change).finally(again),
-    ...(undo === undefined ? {} : { undo: () => undo().finally(again) }),
+    act: () => act().finally(again),
+    ...(version === undefined ? {} : { undo: () => undo().finally(again) }),
   })
 }
+
+/** @param {number} version */
+const revertTo = (version) => ({ method: 'POST', path: 'revert/', body: { version } })
 
 /** The number of a field; null, which removes the key, where it is empty. @param {string} text */
 const numberOf = (text) => (text.trim() === '' ? null : Number(text))
@@ -281,8 +291,7 @@ function Form({ value, etag, again }) {
           verb: 'Apply',
           done: `${id} is changed.`,
           danger: patch.opd?.enabled === true,
-          undo: () =>
-            send(id, { method: 'POST', path: 'revert/', body: { version: value.version } }),
+          version: value.version,
           again,
         },
       )
@@ -313,21 +322,24 @@ function Form({ value, etag, again }) {
   </form>`
 }
 
-/** @param {{ id: string, versions: Version[], now: number, again: () => Promise<unknown> }} props */
-function Versions({ id, versions, now, again }) {
+/** @param {{ id: string, versions: Version[], now: number, etag: string | null, again: () => Promise<unknown> }} props */
+function Versions({ id, versions, now, etag, again }) {
   const [fault, setFault] = useState('')
   const revert = async (/** @type {number} */ version) => {
     setFault('')
-    const back = { method: 'POST', path: 'revert/', body: { version } }
     try {
-      await review(id, back, {
-        title: `Return ${id} to version ${version}?`,
-        text: 'Every node acts on this within 2 seconds. No request is lost.',
-        verb: 'Revert',
-        done: `${id} is as it was in version ${version}.`,
-        undo: () => send(id, { method: 'POST', path: 'revert/', body: { version: now } }),
-        again,
-      })
+      await review(
+        id,
+        { ...revertTo(version), etag },
+        {
+          title: `Return ${id} to version ${version}?`,
+          text: 'Every node acts on this within 2 seconds. No request is lost.',
+          verb: 'Revert',
+          done: `${id} is as it was in version ${version}.`,
+          version: now,
+          again,
+        },
+      )
     } catch (error) {
       setFault(/** @type {Error} */ (error).message)
     }
@@ -368,7 +380,7 @@ export function SupplierForm({ ssp }) {
         : of.value.origin === 'file'
           ? html`<p class="soft">The configuration file sets this supplier: change it there.</p>`
           : html`<${Form} value=${of.value} etag=${of.etag} again=${again} />
-            <${Versions} id=${ssp} versions=${of.versions} now=${of.value.version ?? 0} again=${again} />`,
+            <${Versions} id=${ssp} versions=${of.versions} now=${of.value.version ?? 0} etag=${of.etag} again=${again} />`,
     )}</section>`
 }
 

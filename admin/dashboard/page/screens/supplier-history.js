@@ -50,7 +50,8 @@ const columnsOf = (name, cell) => [
   number('Win rate', (row) => percent(measures['Win rate']?.of(row)), { wide: true }),
 ]
 
-const most = 50
+/** Rows of names, and of times. The files have all. */
+const [most, mostTimes] = [50, 500]
 /** @typedef {{ by: string, title: string, none: string, names?: Readonly<Record<string, string>> }} Dimension */
 /** @type {readonly Dimension[]} */
 const dimensions = [
@@ -120,7 +121,8 @@ export function History({ ssp }) {
       (all) => html`
       <${Chart} label=${shown} ...${seriesOf(all, bucketsOf(range, by), measure.of)} by=${by}
         isRunning=${range.to >= dateOf(Date.now())} format=${measure.format} />
-      <details><summary>The same as a table</summary>${table({ label: 'History as a table', rows: all, columns, keyOf: ({ key }) => key })}</details>`,
+      <details><summary>The same as a table</summary>${table({ label: 'History as a table', rows: all.toReversed(), columns, keyOf: ({ key }) => key, most: mostTimes })}
+        ${all.length > mostTimes && html`<p class="soft">The last ${mostTimes} of ${whole(all.length)}. The file has all.</p>`}</details>`,
       'No bids and no wins in this range.',
     )}
     <div class="columns tables">${dimensions.map((of) => html`<${Top} key=${of.by} ssp=${ssp} range=${range} names=${names} of=${of} />`)}</div>

@@ -1,13 +1,13 @@
-/** Seats and data centers of a supplier: switches, allotments, and new seats. Each change but a new seat can be undone. */
+/** Seats and data centers of a supplier: switches, allotments, and new ones. Each change but a new one can be undone. */
 import { ask } from '../actions.js'
 import { changeField, supplierPath } from '../changes.js'
 import { Level, loaded, Term, useRead } from '../components.js'
-import { whole } from '../format.js'
+import { isolated, whole } from '../format.js'
 import { withFields } from '../forms.js'
 import { glossary } from '../glossary.js'
 import { html } from '../html.js'
 import { call } from '../session.js'
-import { integration, may } from '../state.js'
+import { integration, live, may } from '../state.js'
 
 /** @import { SupplierResource } from '../../../management/schema.ts' */
 /** @import { DataCenter } from '../../../store/tables.ts' */
@@ -44,7 +44,7 @@ export function SeatsAndCenters({ ssp }) {
     [ssp],
     readEvery,
   )
-  const name = integration(ssp)?.name ?? ssp
+  const name = isolated(integration(ssp)?.name ?? ssp)
   /** The present values are shown after a change that was not made, too. @param {Parameters<typeof changeField>[1]} change */
   const change = (change) => changeField(ssp, change).finally(supplier.again)
   /** @param {'dsp_seats' | 'datacenters'} list @param {string} name */
@@ -64,13 +64,13 @@ export function SeatsAndCenters({ ssp }) {
       const next = text === '' ? null : Number(text)
       if (next === client_qps) return
       ask({
-        title: `Change the allotment of ${location}?`,
-        text: `${location} may send ${limit(next)} to ${name}; now: ${limit(client_qps)}. The nodes of the location share it. Requests above it get a no-bid.`,
+        title: `Change the allotment of ${isolated(location)}?`,
+        text: `${isolated(location)} may send ${limit(next)} to ${name}; now: ${limit(client_qps)}. The nodes of the location share it. Requests above it get a no-bid.`,
         verb: 'Change',
         danger: next !== null && (client_qps === null || next < client_qps),
         act: () => set(client_qps, next),
         undo: () => set(next, client_qps),
-        done: `The allotment of ${location} is ${limit(next)}.`,
+        done: `The allotment of ${isolated(location)} is ${limit(next)}.`,
       })
     })
     return html`<form class="row" key=${client_qps} onSubmit=${submit}>
@@ -85,13 +85,13 @@ export function SeatsAndCenters({ ssp }) {
       ${seats.length === 0 && html`<p class="soft">None are listed: bids of every seat pass.</p>`}
       <ul class="lines">${seats.map(
         (seat) =>
-          html`<li key=${seat.name}><span><strong>${seat.name}</strong> <small>${seat.name_external}${seat.qps.map(
-            ({ location, value }) => `, ${location} ${limit(value)}`,
+          html`<li key=${seat.name}><span><strong>${seat.name}</strong> <small>${isolated(seat.name_external)}${seat.qps.map(
+            ({ location, value }) => `, ${isolated(location)} ${limit(value)}`,
           )}</small></span>
-          <${Switch} what=${`seat ${seat.name}`} on=${seat.is_active} set=${switchOf('dsp_seats', seat.name)}
+          <${Switch} what=${`seat ${isolated(seat.name)}`} on=${seat.is_active} set=${switchOf('dsp_seats', seat.name)}
             does=${[
-              `Bids of seat ${seat.name} are removed from every bid response of ${name}, on every node within 2 seconds.`,
-              `Bids of seat ${seat.name} pass again in the bid responses of ${name}, on every node within 2 seconds.`,
+              `Bids of seat ${isolated(seat.name)} are removed from every bid response of ${name}, on every node within 2 seconds.`,
+              `Bids of seat ${isolated(seat.name)} pass again in the bid responses of ${name}, on every node within 2 seconds.`,
             ]} /></li>`,
       )}</ul>
       <h3><${Term} name="Data centers" text=${glossary['Data center']} /></h3>
@@ -99,14 +99,18 @@ export function SeatsAndCenters({ ssp }) {
       <ul class="lines">${centers.map(
         (center) =>
           html`<li key=${center.location}><span><strong>${center.location}</strong> <small>${limit(center.client_qps)}</small></span>
-          <${Switch} what=${`data center ${center.location}`} on=${center.is_active} set=${switchOf('datacenters', center.location)}
+          <${Switch} what=${`data center ${isolated(center.location)}`} on=${center.is_active} set=${switchOf('datacenters', center.location)}
             does=${[
-              `${name} gets no bid request from ${center.location}: callers there get a no-bid at once. Within 2 seconds.`,
-              `${name} gets bid requests from ${center.location} again, within 2 seconds.`,
+              `${name} gets no bid request from ${isolated(center.location)}: callers there get a no-bid at once. Within 2 seconds.`,
+              `${name} gets bid requests from ${isolated(center.location)} again, within 2 seconds.`,
             ]} />
           ${may('api') && allotment(center)}</li>`,
       )}</ul>
-      ${may('api') && html`<${NewSeat} path=${path} name=${name} of=${{ seats, centers }} again=${supplier.again} />`}`,
+      ${
+        may('api') &&
+        html`<${NewSeat} path=${path} name=${name} of=${{ seats, centers }} again=${supplier.again} />
+        <${NewCenter} path=${path} name=${name} centers=${centers} again=${supplier.again} />`
+      }`,
     )}</section>`
 }
 
@@ -119,11 +123,13 @@ function NewSeat({ path, name, of: { seats, centers }, again }) {
       const value = field(`qps ${location}`).trim()
       return value === '' ? [] : [{ location, value: Number(value) }]
     })
-    const allotted = qps.map(({ location, value }) => `${whole(value)} requests / s in ${location}`)
+    const allotted = qps.map(
+      ({ location, value }) => `${whole(value)} requests / s in ${isolated(location)}`,
+    )
     const taken = seats.some((each) => each.name === seat)
     ask({
-      title: `Add seat ${seat}?`,
-      text: `Seat ${seat} is added to ${name}, switched on, with ${allotted.join(', ') || 'no allotment'}. ${
+      title: `Add seat ${isolated(seat)}?`,
+      text: `Seat ${isolated(seat)} is added to ${name}, switched on, with ${allotted.join(', ') || 'no allotment'}. ${
         taken ? 'There is a seat with this name.' : ''
       } It can be switched off later; its name and allotments cannot be changed.`,
       verb: 'Add seat',
@@ -134,7 +140,7 @@ function NewSeat({ path, name, of: { seats, centers }, again }) {
         form.reset()
         await again()
       },
-      done: `Seat ${seat} is added.`,
+      done: `Seat ${isolated(seat)} is added.`,
     })
   })
   return html`<details><summary>Add a seat</summary>
@@ -143,9 +149,41 @@ function NewSeat({ path, name, of: { seats, centers }, again }) {
       <label>External name <input name="external" maxlength="255" placeholder="the same" autocomplete="off" /></label>
       ${centers.map(
         ({ location }) =>
-          html`<label key=${location}><span><${Term} name="Allotment" /> ${location}, requests / s</span>
+          html`<label key=${location}><span><${Term} name="Allotment" /> <bdi>${location}</bdi>, requests / s</span>
           <input name=${`qps ${location}`} type="number" min="0" step="1" placeholder="none" aria-label=${`Allotment in ${location}, requests a second`} /></label>`,
       )}
       <div class="row"><button type="submit">Add seat</button></div>
+    </form></details>`
+}
+
+/** Adds a data center, which is on and then has a switch and an allotment.
+ * @param {{ path: string, name: string, centers: DataCenter[], again: () => Promise<void> }} props */
+function NewCenter({ path, name, centers, again }) {
+  const listed = new Set(centers.map(({ location }) => location))
+  const unlisted = [...new Set(live.value?.nodes.map(({ location }) => location))].filter(
+    (location) => !listed.has(location),
+  )
+  const submit = withFields((field, form) => {
+    const location = field('location').trim()
+    const value = field('qps').trim()
+    const qps = value === '' ? null : Number(value)
+    ask({
+      title: `Add data center ${isolated(location)}?`,
+      text: `${isolated(location)} is listed for ${name}: it may send ${limit(qps)}, and can be switched off. Nodes of other data centers that are not listed go on without a limit.`,
+      verb: 'Add data center',
+      act: async () => {
+        await call(path, 'POST', { datacenters: [{ location, client_qps: qps }] })
+        form.reset()
+        await again()
+      },
+      done: `Data center ${isolated(location)} is added.`,
+    })
+  })
+  return html`<details><summary>Add a data center</summary>
+    <form class="fields" onSubmit=${submit}>
+      <label>Location of its nodes <input name="location" required maxlength="255" list="locations" autocomplete="off" />
+        <datalist id="locations">${unlisted.map((each) => html`<option key=${each} value=${each}></option>`)}</datalist></label>
+      <label>Allotment, requests / s <input name="qps" type="number" min="0" step="1" placeholder="no limit" /></label>
+      <div class="row"><button type="submit">Add data center</button></div>
     </form></details>`
 }

@@ -1,7 +1,7 @@
 /** One supplier: state, history, publishers and domains, switches, settings. */
 
 import { Figure } from '../components.js'
-import { absent, duration, money, percent, plain, rate, whole } from '../format.js'
+import { absent, duration, isolated, money, percent, plain, rate, whole } from '../format.js'
 import { html } from '../html.js'
 import { route } from '../route.js'
 import { currency, detailOf, integration, live, seesAll } from '../state.js'
@@ -70,7 +70,7 @@ export function Supplier() {
   const share = (/** @type {string[]} */ ...outcomes) => percent(shareOf([own], ...outcomes))
   return html`<div class="row"><h1><bdi>${own.name}</bdi></h1>
       <${Health} of=${own} />
-      <span class="soft">${id}${own.account === null ? '' : `, account ${own.account}`}</span>
+      <span class="soft">${id}${own.account === null ? '' : `, account ${isolated(own.account)}`}</span>
       ${held !== 'no' && html`<span class="tag">on hold${held === 'all' && ' (all integrations)'}</span>`}
       ${held !== 'all' && html`<${HoldButton} ssp=${id} name=${own.name} held=${held === 'own'} />`}
     </div>
