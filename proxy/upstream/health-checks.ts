@@ -62,7 +62,9 @@ class CheckRequest implements ResponseSink {
   fail({ kind, error }: SendFailure): void {
     // The endpoint has closed an idle connection, which is no fault.
     if (kind === 'reused') return this.send(true)
-    this.finish(isLocalFault(error) ? undefined : error.message)
+    if (!isLocalFault(error)) return this.finish(error.message)
+    this.check.endpoint.log.failedLocally(error, performance.now())
+    this.finish(undefined)
   }
 
   private expire(): void {
