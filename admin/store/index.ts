@@ -2,7 +2,7 @@
 import { Kysely, sql } from 'kysely'
 import type { Log } from '../../opd/base/log.ts'
 import { oneAtATime, shareRun } from '../../opd/base/one-at-a-time.ts'
-import { isMissingPartition } from './errors.ts'
+import { isMissingPartition, StoreError } from './errors.ts'
 import { day } from './hour.ts'
 import { Ledger } from './ledger.ts'
 import { createLosses, type LossStore } from './losses.ts'
@@ -190,6 +190,12 @@ async function openPostgres(url: string, { log }: StoreOptions): Promise<Databas
   }
 }
 
+/** The error of a PostgreSQL that cannot be reached says which one: several words of its own do not. Without the password. */
+function namingServer(url: string, { code, message, cause }: StoreError): StoreError {
+  const { host, pathname } = new URL(url)
+  return new StoreError(code, `PostgreSQL at ${host}${pathname}: ${message}`, { cause })
+}
+
 /**
  * Opens the database, and migrates it.
  *
@@ -210,7 +216,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     migrated = await migrate(now())
   } catch (error) {
     await close()
-    throw error
+    throw postgres && error instanceof StoreError ? namingServer(url, error) : error
   }
   /** Milliseconds that the clock of PostgreSQL is ahead of this node's. */
   let ahead = 0

@@ -118,11 +118,17 @@ export async function startPostgres(): Promise<Postgres> {
   }
   await start()
   // The first process starts the others and takes those that have ended: stopped first and continued last, it leaves the
-  // list as it is.
+  // list as it is from the moment at which it stops.
   const freeze = (frozen: boolean) => {
     const first = child.pid!
     if (frozen) process.kill(first, 'SIGSTOP')
-    for (const pid of tree(first)) process.kill(pid, frozen ? 'SIGSTOP' : 'SIGCONT')
+    for (const pid of tree(first))
+      try {
+        process.kill(pid, frozen ? 'SIGSTOP' : 'SIGCONT')
+      } catch (error) {
+        // A connection ended at this moment.
+        if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+      }
     if (!frozen) process.kill(first, 'SIGCONT')
   }
   return {

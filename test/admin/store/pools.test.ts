@@ -2,8 +2,9 @@
 import { sql } from 'kysely'
 import pg from 'pg'
 import t from 'tap'
-import { postgresAbsent, startPostgres } from '../../support/postgres.ts'
-import { storeAt } from '../../support/store.ts'
+import { openStore } from '../../../admin/store/index.ts'
+import { freePort, postgresAbsent, startPostgres } from '../../support/postgres.ts'
+import { silent, storeAt } from '../../support/store.ts'
 import { until } from '../../support/until.ts'
 
 t.test(
@@ -36,3 +37,14 @@ t.test(
     t.ok((await Promise.all(waiting)).includes('read'))
   },
 )
+
+t.test('a PostgreSQL that cannot be reached is named, without its password', async (t) => {
+  const port = await freePort()
+  await t.rejects(
+    openStore(`postgres://bidweir:secret@127.0.0.1:${port}/bids`, {
+      now: Date.now,
+      log: silent,
+    }),
+    { message: `PostgreSQL at 127.0.0.1:${port}/bids: connect ECONNREFUSED 127.0.0.1:${port}` },
+  )
+})
