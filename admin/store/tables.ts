@@ -105,6 +105,8 @@ export interface Tables {
   }
   /** Processes that work on the outcomes, and when they were last alive. */
   outcome_nodes: { node: string; alive: number }
+  /** Model updates that a process has not sent to the other nodes yet (unsent-deltas.ts). */
+  unsent_deltas: { id: string; node: string; mode: string; at: number; bytes: Uint8Array }
   /** Live nodes of a location, as last known. */
   nodes: { location: string; live: number }
   audit: {
