@@ -46,7 +46,7 @@ export class PriceDensities {
   }
 
   /** Loads the distribution of a placement, or else that of its group. */
-  load(placement: number, group: number): void {
+  loadGroup(placement: number, group: number): void {
     const place = this.places.get(placement) ?? this.places.get(group)
     if (place === undefined) {
       this.at = -1
