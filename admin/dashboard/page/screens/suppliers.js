@@ -7,7 +7,14 @@ import { html } from '../html.js'
 import { funnel, live, may, ready, seesAll, shownNode, today } from '../state.js'
 import { Earned } from './funnel.js'
 import { HoldButton } from './holds.js'
-import { failedShare, Health, knownKept, refusedShare, shareOf } from './supplier-common.js'
+import {
+  failedShare,
+  Health,
+  knownKept,
+  NoSupplier,
+  refusedShare,
+  shareOf,
+} from './supplier-common.js'
 
 /** @import { ListedIntegration } from '../../../fleet/live-schema.ts' */
 /** @import { Column } from '../components.js' */
@@ -211,7 +218,7 @@ export function Suppliers() {
     </div>
     ${
       now.integrations.length === 0
-        ? html`<p class="box">No supplier belongs to the account ${now.caller.account}. Suppliers are in the configuration file, or added on the screen Configuration by an operator of account *; each names its account.</p>`
+        ? html`<${NoSupplier} />`
         : rows.length === 0
           ? html`<p class="box">No supplier ${level.value === '' ? '' : `with the state ${levels[level.value]} `}matches${sought === '' ? '' : ` “${search}”`}.</p>`
           : table({
