@@ -60,6 +60,9 @@ const keptColumn = (name, what, least) =>
     { by: ({ modes }) => knownKept(modes[0]?.[what])?.at ?? null },
   )
 
+/** What is wrong, and what to do. @param {ListedIntegration['health']['reasons'][number] | undefined} of */
+const reasonText = (of) => (of?.fix ? `${of.text}. ${of.fix}` : of?.text)
+
 /** @type {Column<ListedIntegration>[]} */
 const columns = [
   text(
@@ -79,7 +82,11 @@ const columns = [
       return html`<${Health} of=${row} />${
         level !== 'none' &&
         reasons.length > 0 &&
-        html`<small class="reason">${reasons[0]?.text}${reasons.length > 1 && ` (+${reasons.length - 1})`}${reasons[0]?.fix && html`. ${reasons[0].fix}`}</small>`
+        html`<small class="reason">${reasonText(reasons[0])}</small>${
+          reasons.length > 1 &&
+          html`<details class="reason"><summary>${whole(reasons.length - 1)} more</summary>
+            <ul>${reasons.slice(1).map((each) => html`<li key=${each.text}>${reasonText(each)}</li>`)}</ul></details>`
+        }`
       }`
     },
     { by: ({ health }) => ranks[health.level] },
