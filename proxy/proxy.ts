@@ -1,6 +1,7 @@
 /** The proxy: accepts bid requests and sends them to endpoints of suppliers. create ▸ listen ▸ drain ▸ close. */
 import type { AddressInfo } from 'node:net'
 import type { Registry } from 'prom-client'
+import { GzipEncoder } from '../opd/base/gzip-encoder.ts'
 import type { Log } from '../opd/base/log.ts'
 import type { SharedTokens } from '../opd/ports.ts'
 import type { Engine } from '../opd/types.ts'
@@ -10,7 +11,7 @@ import { addressCheck } from './admission/callers.ts'
 import { type Budget, LoopLag } from './admission/overload.ts'
 import type { ProxyConfig, Route } from './config.ts'
 import type { ExchangeContext } from './exchange/exchange.ts'
-import { openKeptGzip } from './exchange/kept-gzip.ts'
+import { openKeptGunzip } from './exchange/kept-gunzip.ts'
 import { LongResponses } from './exchange/long-responses.ts'
 import { RequestDecoder } from './exchange/request-decoder.ts'
 import { bindMetrics, LargestLag } from './exposition.ts'
@@ -80,10 +81,10 @@ export function createProxy(
   /** Lines of the access log, by what became of them. */
   const logged = new Map<string, number>()
   const budget: Budget = { inFlight: 0, bytes: 0, kept: 0 }
-  const gzip = openKeptGzip(log)
+  const gunzip = openKeptGunzip(log)
   /** Changed by each configuration. */
   const limits = { maxInFlight: 0, maxHeldBytes: 0, maxRequestBytes: 0, maxRewriteBytes: 0 }
-  const decoder = new RequestDecoder(budget, () => limits, gzip)
+  const decoder = new RequestDecoder(budget, () => limits, gunzip)
   const resolver = createResolver({
     onError: (hostname, error) =>
       log.warn(
@@ -113,7 +114,8 @@ export function createProxy(
     budget,
     lag,
     decoder,
-    gzip,
+    gunzip,
+    gzip: new GzipEncoder(),
     long: new LongResponses(),
     tracer,
     accessLog: null,

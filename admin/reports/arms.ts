@@ -37,7 +37,12 @@ export const noArms = (): ComparedArms => ({ optimised: noBids(), holdout: noBid
 
 const optimized = new Set(['treated', 'explored'])
 
-/** null: the arm is not compared. */
+/**
+ * null: the arm is not compared.
+ *
+ * @param arms of a report
+ * @param arm as the database has it
+ */
 export const armIn = (arms: ComparedArms, arm: string | null): KeptTotals | null =>
   arm === 'holdout' ? arms.holdout : arm !== null && optimized.has(arm) ? arms.optimised : null
 
@@ -58,7 +63,13 @@ export function winsIn(
   return notices === 'both' ? 0 : Number(row.priced)
 }
 
-/** Adds wins to their arm, and their money if its currency has a rate. */
+/**
+ * Adds wins to their arm, and their money if its currency has a rate.
+ *
+ * @param arms is changed
+ * @param row sums of one arm and currency
+ * @param rules the rates, and the arms that are compared
+ */
 export function addWinSums(arms: ComparedArms, row: WinSums, rules: ReportRules): void {
   const totals = armIn(arms, row.arm)
   if (totals === null) return

@@ -136,7 +136,12 @@ export const unsentAlerts = (db: Kysely<Tables>, most: number): Promise<Alert[]>
     .limit(most)
     .execute()
 
-/** They were sent as they are here. */
+/**
+ * They were sent as they are here.
+ *
+ * @param db of all nodes
+ * @param alerts as the receiver has got them
+ */
 export async function markSent(db: Kysely<Tables>, alerts: readonly Alert[]): Promise<void> {
   for (const [sent, rows] of [
     [1, alerts.filter(({ ended }) => ended === null)],

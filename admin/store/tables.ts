@@ -105,6 +105,8 @@ export interface Tables {
   }
   /** Processes that work on the outcomes, and when they were last alive. */
   outcome_nodes: { node: string; alive: number }
+  /** Model updates that a process has not sent to the other nodes yet (unsent-deltas.ts). */
+  unsent_deltas: { id: string; node: string; mode: string; at: number; bytes: Uint8Array }
   /** Live nodes of a location, as last known. */
   nodes: { location: string; live: number }
   audit: {
@@ -191,7 +193,11 @@ export interface AlertRow {
   sent: Generated<number>
 }
 
-/** The table of the ledger; on PostgreSQL it is partitioned by day. */
+/**
+ * The table of the ledger; on PostgreSQL it is partitioned by day.
+ *
+ * @param postgres otherwise SQLite
+ */
 export const ledgerTable = (postgres: boolean) =>
   // the type has the columns of both; `day` is internal to the ledger
   (postgres ? 'ledger_days' : 'ledger') as 'ledger'
@@ -317,7 +323,11 @@ export interface HourRow {
   spend_squares: number
 }
 
-/** A text that both databases accept: PostgreSQL rejects NUL and lone surrogates. */
+/**
+ * A text that both databases accept: PostgreSQL rejects NUL and lone surrogates.
+ *
+ * @param text of any length; each refused character becomes U+FFFD
+ */
 export const storable = (text: string) => text.replaceAll('\0', '\uFFFD').toWellFormed()
 
 /** Milliseconds since the epoch by the clock of PostgreSQL, which all nodes share; a node on SQLite is alone. */

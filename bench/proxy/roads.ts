@@ -1,7 +1,10 @@
 /** The CPU time of a request on each road through bidweir: TLS on either side, gzip, chunks. nginx passes the same on. */
+
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { KeptGzip } from '../../proxy/exchange/kept-gzip.ts'
+import { createGzip } from 'node:zlib'
+import { GzipEncoder } from '../../opd/base/gzip-encoder.ts'
+import { KeptGunzip, KeptStream } from '../../proxy/exchange/kept-gunzip.ts'
 import { freePort } from '../../test/support/postgres.ts'
 import type { Run } from '../harness/bench.ts'
 import type { Job } from '../harness/caller.ts'
@@ -38,15 +41,38 @@ const roads: readonly Road[] = [
   { label: 'chunked response, bid', path: '/bid/bench?kind=chunked' },
 ]
 
-/** CPU microseconds of zlib alone for a gzip response: decoding and encoding it with kept handles, 64 different bodies in turn. */
-function zlibAlone(): number {
-  const kept = new KeptGzip()
-  const bodies = Array.from({ length: 64 }, () => {
+/** CPU microseconds and bytes of one gzip response, in a loop that does nothing else. */
+interface Codec {
+  decodes: number
+  encodes: number
+  bytes: number
+}
+
+/** zlib at level 1 with kept handles, and the encoder of the service: 64 different bodies in turn. */
+function codecsAlone(): { zlib: Codec; own: Codec } {
+  const decoder = new KeptGunzip()
+  const handle = new KeptStream(createGzip({ level: 1 }))
+  const output = Buffer.alloc(64 * 1024)
+  const encoder = new GzipEncoder()
+  const encoded = Array.from({ length: 64 }, () => {
     const message = responses['gzip']!()
     return message.subarray(message.indexOf('\r\n\r\n') + 4)
   })
-  let at = 0
-  return cpuOf(() => kept.encode(kept.decode(bodies[at++ % bodies.length]!, 64 * 1024)!), 4000)
+  const decode = (body: Buffer) => decoder.decode(body, 64 * 1024)!
+  const plain = encoded.map(decode)
+  const zlib = (body: Buffer) => handle.run(body, body.length, output, output.length)
+  const own = (body: Buffer) => encoder.encode(body)!.length
+  const perBody = (bodies: readonly Buffer[], act: (body: Buffer) => unknown) => {
+    let next = 0
+    return cpuOf(() => void act(bodies[next++ % bodies.length]!), 4000)
+  }
+  const bytes = (act: (body: Buffer) => number) =>
+    plain.reduce((sum, body) => sum + act(body), 0) / plain.length
+  const decodes = perBody(encoded, decode)
+  return {
+    zlib: { decodes, encodes: perBody(plain, zlib), bytes: bytes(zlib) },
+    own: { decodes, encodes: perBody(plain, own), bytes: bytes(own) },
+  }
 }
 
 /** A proxy with its two listeners. */
@@ -157,9 +183,15 @@ export async function measureHandshakes(
 }
 
 /** What a gzip response costs beyond a plain one, beside what zlib alone takes for it. */
-function gzipText(costs: ReadonlyMap<string, number>, zlib: number): string {
+function gzipText(costs: ReadonlyMap<string, number>, alone: ReturnType<typeof codecsAlone>[]) {
   const more = costs.get('gzip response, bid')! - costs.get('plain, bid of 3 KB')!
-  return `A gzip response takes ${more.toFixed(1)} us more than a plain one. zlib alone takes ${zlib.toFixed(1)} us to decode and encode such a body (64 different ones in turn, kept handles, in a process that does nothing else): ${(more / zlib).toFixed(2)} times as much.`
+  const medianOf = (of: (each: (typeof alone)[0]) => number) => median(alone.map(of))
+  const decodes = medianOf(({ zlib }) => zlib.decodes)
+  const encodes = medianOf(({ zlib }) => zlib.encodes)
+  const own = medianOf((each) => each.own.encodes)
+  const larger = 100 * (alone[0]!.own.bytes / alone[0]!.zlib.bytes - 1)
+  const us = (value: number) => `${value.toFixed(1)} us`
+  return `A gzip response takes ${us(more)} more than a plain one. In a process that does nothing else zlib at level 1 takes ${us(decodes)} to decode such a body and ${us(encodes)} to encode it (64 different ones in turn, kept handles): ${(more / (decodes + encodes)).toFixed(2)} times as much. The encoder of the service takes ${us(own)} and ${larger.toFixed(1)} % more bytes.`
 }
 
 export async function measureRoads(run: Report, caller: Caller, origin: Origin): Promise<Block[]> {
@@ -179,13 +211,13 @@ export async function measureRoads(run: Report, caller: Caller, origin: Origin):
   for (const road of roads) await measure(bidweir, road, { measure: run.quick ? 500 : 6000 })
   const rows: (string | number)[][] = []
   const costs = new Map<string, number>()
-  const alone: number[] = []
+  const alone: ReturnType<typeof codecsAlone>[] = []
   for (const road of roads) {
     const load = run.quick ? { warm: 200, measure: 300 } : {}
     const samples = await inTurns(run.quick ? 1 : 5, subjects, (each) => measure(each, road, load))
     const [cost, other] = subjects.map((each) => median(samples.get(each)!)) as [number, number?]
     costs.set(road.label, cost)
-    alone.push(zlibAlone())
+    alone.push(codecsAlone())
     const ofNginx = samples.get(subjects[1]!) ?? []
     const beside =
       other === undefined
@@ -197,6 +229,6 @@ export async function measureRoads(run: Report, caller: Caller, origin: Origin):
   return [
     'bidweir prices each bid, nginx passes it on. TLS 1.3, connections kept, certificates with P-256. A gzip response is decoded, priced and encoded again by bidweir alone.',
     { head: subjects.length > 1 ? [...head, 'x nginx', 'nginx varied'] : head, rows },
-    gzipText(costs, median(alone)),
+    gzipText(costs, alone),
   ]
 }

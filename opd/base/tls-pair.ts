@@ -4,6 +4,8 @@ import { createSecureContext } from 'node:tls'
 /**
  * Whether a listener accepts the certificate chain and the private key, both in PEM. Configurations are checked with it, so
  * that neither a start nor a reload fails at the listener.
+ *
+ * @param tls the chain, the certificate of the listener first, and its key without a password
  */
 export function isTlsPair(tls: { cert: string; key: string }): boolean {
   try {
@@ -16,11 +18,20 @@ export function isTlsPair(tls: { cert: string; key: string }): boolean {
 
 const certificateBlock = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g
 
-/** The certificates of a text in PEM; it throws if one of them cannot be read. */
+/**
+ * The certificates of a text in PEM; it throws if one of them cannot be read.
+ *
+ * @param pem other text between the certificates is ignored
+ * @throws if one of them cannot be read
+ */
 export const certificatesOf = (pem: string): X509Certificate[] =>
   (pem.match(certificateBlock) ?? []).map((block) => new X509Certificate(block))
 
-/** Whether a text has one or more certificates in PEM, all of them readable. */
+/**
+ * Whether a text has one or more certificates in PEM, all of them readable.
+ *
+ * @param pem a chain, or a list of authorities
+ */
 export function areCertificates(pem: string): boolean {
   try {
     return certificatesOf(pem).length > 0

@@ -96,11 +96,13 @@ export function amounts(
 
 /**
  * out_ba as text; null: it equals the price of the bid. It is rounded up to six fractional digits, towards in_ba and away
- * from the floor, and is never above in_ba. The tolerance of 1e-12 keeps 0.9 * 0.9 at 0.81.
+ * from the floor, and is never above in_ba. The tolerance of 1e-12 keeps 0.9 * 0.9 at 0.81; it stays below a millionth, so
+ * that a high price at factor 1 is not lowered.
  */
 export function applyFactor(amounts: Amounts, factor: number): string | null {
   if (amounts.micros === -1) return applyFactorExactly(amounts, factor)
-  const target = Math.ceil(amounts.micros * factor * (1 - 1e-12))
+  const exact = amounts.micros * factor
+  const target = Math.ceil(exact - Math.min(exact * 1e-12, 0.25))
   const out = target > amounts.floorMicros ? target : amounts.floorMicros
   return out >= amounts.micros ? null : microsText(out)
 }

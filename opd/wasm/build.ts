@@ -10,6 +10,7 @@ import asc from 'assemblyscript/asc'
 export const modules: Readonly<Record<string, URL>> = {
   json: new URL('../json/index-module.ts', import.meta.url),
   poly1305: new URL('../base/poly1305-module.ts', import.meta.url),
+  gzip: new URL('../base/gzip-module.ts', import.meta.url),
 }
 
 const options = '-O3 --converge --noAssert --uncheckedBehavior always --runtime stub --enable simd'

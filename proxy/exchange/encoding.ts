@@ -5,10 +5,11 @@
 
 import { promisify } from 'node:util'
 import * as zlib from 'node:zlib'
+import type { GzipEncoder } from '../../opd/base/gzip-encoder.ts'
 import type { OpenRtbFormat } from '../../opd/types.ts'
 import type { BidHead, ContentType } from '../types.ts'
 import { header } from '../wire/headers.ts'
-import type { KeptGzip } from './kept-gzip.ts'
+import type { KeptGunzip } from './kept-gunzip.ts'
 
 const jsonType = /^((application|text)\/json|[^\s/]+\/[^\s/]+\+json)?$/i
 const protobufType = /^application\/(x-protobuf|protobuf|vnd\.google\.protobuf)$/i
@@ -188,14 +189,14 @@ export function decodeNow(
   headers: readonly string[],
   body: Buffer,
   limit: number,
-  gzip: KeptGzip | null,
+  gunzip: KeptGunzip | null,
 ): Decoded | null {
   const encoding = encodingOf(header(headers, 'content-encoding'))
   if (encoding === null) return undecodable
   if (encoding === 'identity') return { ok: true, body, encoding }
   if (body.length > syncLimit) return null
   if (encoding === 'gzip') {
-    const decoded = gzip?.decode(body, limit)
+    const decoded = gunzip?.decode(body, limit)
     if (decoded != null) return { ok: true, body: decoded, encoding }
   }
   const detected = detectDeflate(encoding, body) as Exclude<Encoding, 'identity'>
@@ -228,10 +229,10 @@ export async function decodeLater(
 export function encode(
   encoding: Exclude<Encoding, 'identity'>,
   body: Buffer | string,
-  gzip: KeptGzip | null,
+  gzip: GzipEncoder,
 ): Buffer | Promise<Buffer> {
-  const encoded = encoding === 'gzip' ? gzip?.encode(body) : null
-  if (encoded != null) return encoded
+  const encoded = encoding === 'gzip' ? gzip.encode(body) : null
+  if (encoded !== null) return encoded
   const bytes = typeof body === 'string' ? Buffer.from(body, 'latin1') : body
   const codec = codecs[encoding]
   return bytes.length <= syncLimit ? codec.encodeSync(bytes) : codec.encode(bytes)

@@ -7,7 +7,7 @@ import { constants, gunzip, gunzipSync, type ZlibOptions } from 'node:zlib'
 import { tmaxSearchBytes } from '../../opd/openrtb/request.ts'
 import type { Budget } from '../admission/overload.ts'
 import { isTooLarge } from './encoding.ts'
-import { claimedLength, type KeptGzip } from './kept-gzip.ts'
+import { claimedLength, type KeptGunzip } from './kept-gunzip.ts'
 
 /**
  * Runs `work` with `bytes` of the budget reserved until it ends, even if its result is not used. Null: the reservation
@@ -71,13 +71,13 @@ export class RequestDecoder {
   private readonly queue: (() => void)[] = []
   private readonly budget: Budget
   private readonly limits: () => DecoderLimits
-  private readonly gzip: KeptGzip | null
+  private readonly gunzip: KeptGunzip | null
 
-  /** `gzip` null: each request gets a zlib object of its own. */
-  constructor(budget: Budget, limits: () => DecoderLimits, gzip: KeptGzip | null) {
+  /** `gunzip` null: each request gets a zlib object of its own. */
+  constructor(budget: Budget, limits: () => DecoderLimits, gunzip: KeptGunzip | null) {
     this.budget = budget
     this.limits = limits
-    this.gzip = gzip
+    this.gunzip = gunzip
   }
 
   get waiting(): number {
@@ -89,7 +89,7 @@ export class RequestDecoder {
     if (this.budget.bytes + tmaxSearchBytes > this.limits().maxHeldBytes) return 'overload'
     if (claimedLength(wire) > maxDecoded(wire)) return undecodable
     if (wire.length <= startLength && claimedLength(wire) <= tmaxSearchBytes) {
-      const kept = this.gzip?.decode(wire, tmaxSearchBytes) ?? null
+      const kept = this.gunzip?.decode(wire, tmaxSearchBytes) ?? null
       if (kept !== null) {
         this.bytes += kept.length
         return { bytes: kept, whole: true }

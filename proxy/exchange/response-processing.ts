@@ -1,5 +1,6 @@
 /** The phase `price`: whether OPD may read a response, and what is done with it: decode, rewrite, encode again (CONTRACT 4). */
 
+import type { GzipEncoder } from '../../opd/base/gzip-encoder.ts'
 import { shortDocument } from '../../opd/json/scanner.ts'
 import type { HeadReason } from '../../opd/shared/reasons.ts'
 import type {
@@ -24,7 +25,7 @@ import {
   encode,
   responseFormat,
 } from './encoding.ts'
-import type { KeptGzip } from './kept-gzip.ts'
+import type { KeptGunzip } from './kept-gunzip.ts'
 import { type LongResponses, ResponseMemory, responseShare } from './long-responses.ts'
 import type { ResponseBody } from './reply.ts'
 
@@ -32,7 +33,7 @@ import type { ResponseBody } from './reply.ts'
  * Responses that arrive whole in one turn of the event loop are processed together once the sockets are read, stage by stage:
  * all are decoded, then all are priced, encoded and sent. The code and data of a stage then stay in the caches of the
  * processor. If each response was sent before the next is priced, sockets and kernel would displace them, and a bid would take
- * a quarter more CPU time. zlib does so as well: its encoder alone clears 64 KiB for each message.
+ * a quarter more CPU time. zlib, which decodes them, does so as well.
  */
 
 interface Waiting {
@@ -123,8 +124,9 @@ export interface ProcessingContext extends Pick<Admission, 'budget'> {
   limits: Admission['limits'] & { maxRewriteBytes: number }
   recompress: 'same' | 'identity'
   long: LongResponses
-  /** null: each message gets a zlib object of its own. */
-  gzip: KeptGzip | null
+  /** null: each message is decoded with a zlib object of its own. */
+  gunzip: KeptGunzip | null
+  gzip: GzipEncoder
 }
 
 const noTransform = /(^|[\s,])no-transform($|[\s,;])/i
@@ -158,8 +160,8 @@ export function needsProcessing(
 export const decodeResponse = (
   { fields }: ResponseHead,
   body: Buffer,
-  { limits, gzip }: ProcessingContext,
-): Decoded | null => decodeNow(fields, body, limits.maxRewriteBytes, gzip)
+  { limits, gunzip }: ProcessingContext,
+): Decoded | null => decodeNow(fields, body, limits.maxRewriteBytes, gunzip)
 
 /** A promise only if the body is decoded off the event loop, or is long enough for several slices. */
 export function processResponse(

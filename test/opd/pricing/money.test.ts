@@ -55,6 +55,12 @@ t.test('fee 10 %, price 1.00, factor .9: the floor decides', async (t) => {
   t.same(out('1.00', 0.1, '0', 1), { in: '0.9', price: '0.9', out: '0.9', atFloor: false })
 })
 
+t.test('at factor 1 a price of any height stays as it was', async (t) => {
+  for (const price of ['999999.999999', '1000000', '5000000', '100000000', '9007199254.740991'])
+    t.same(out(price, 0, '0', 1), { in: price, price: null, out: price, atFloor: false })
+  t.equal(out('5000000', 0, '0', 0.9).price, '4500000')
+})
+
 t.test('without a fee the value sent is in_ba, and an equal out_ba keeps its text', async (t) => {
   t.same(out('2.5E0', 0, '0', 1), { in: '2.5', price: null, out: '2.5', atFloor: false })
   t.same(out('1.00', 0, '1', 0.9), { in: '1.00', price: null, out: '1.00', atFloor: true })
