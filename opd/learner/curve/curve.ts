@@ -12,7 +12,7 @@
 import { type Grid, tickOf } from '../decide/price-grid.ts'
 import { chanceOf, pA, pB, pC, pF, pQ, pT, sigmoid, WinForm } from './form.ts'
 import { savingFirst, savingSecond, usualSum } from './layout.ts'
-import { groupOf, PriceDensities } from './price-density.ts'
+import { PriceDensities } from './price-density.ts'
 import { keyAt } from './priors.ts'
 import { WeightSums } from './weight-sums.ts'
 import { Step, Weights } from './weights.ts'
@@ -46,7 +46,7 @@ export class Curve {
     this.lnIn = lnIn
     this.floored = floored
     this.loaded.loadKeys(keys)
-    this.densities.loadGroup(keys[keyAt.placement]!, groupOf(keys, floored))
+    this.densities.loadPlacement(keys[keyAt.placement]!)
     this.sumUp()
   }
 
