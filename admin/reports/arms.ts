@@ -1,5 +1,6 @@
 /** How notices of wins count for the arms that are compared: the same for reports, console and metrics. */
 import type { KeptTotals } from '../../opd/shared/confidence.ts'
+import type { SummedWins } from '../store/tables.ts'
 
 /** Configuration that reports need: which event of a supplier is a win, and the rates. */
 export interface ReportRules {
@@ -12,17 +13,11 @@ export interface ReportRules {
 }
 
 /** Sums of rows of the ledger with one supplier, event, arm and currency. */
-export interface WinSums {
+export interface WinSums extends SummedWins {
   supplier: string | null
   event: string
   arm: string | null
   currency: string | null
-  n: number
-  priced: number
-  margins: number
-  squares: number
-  spends: number
-  spend_squares: number
 }
 
 export interface ComparedArms {

@@ -7,14 +7,7 @@ import { day } from './hour.ts'
 import { type AlertRow, storable, type Tables } from './tables.ts'
 
 /** What is wrong now. `supplier`: '' for a node, `node`: '' for a supplier. */
-export interface Condition {
-  rule: string
-  supplier: string
-  node: string
-  level: 'bad' | 'warn'
-  text: string
-  fix: string | null
-}
+export type Condition = Pick<AlertRow, 'rule' | 'supplier' | 'node' | 'level' | 'text' | 'fix'>
 
 export type Alert = Selectable<AlertRow>
 

@@ -267,11 +267,22 @@ export interface DecidedRow {
   out_sum: number
 }
 
+/** Sums of wins. Money is CPM, of the rows that count it. */
+export interface SummedWins {
+  /** Rows of the ledger, and those of them that count money. */
+  n: number
+  priced: number
+  margins: number
+  squares: number
+  spends: number
+  spend_squares: number
+}
+
 /**
  * Bids and wins of the arms that are compared, by day of UTC (its number since 1970). Money is CPM in `currency`, without
  * implausible amounts; `spend` is cleared price plus margin.
  */
-interface ArmDayRow {
+interface ArmDayRow extends SummedWins {
   day: number
   supplier: string
   /** '' for bids. */
@@ -281,13 +292,6 @@ interface ArmDayRow {
   /** '' for bids. */
   currency: string
   bids: number
-  /** Rows of the ledger, and those of them that count money. */
-  n: number
-  priced: number
-  margins: number
-  squares: number
-  spends: number
-  spend_squares: number
   /** What OPD took off: in_ba minus out_ba. */
   reduced: number
 }

@@ -1,5 +1,6 @@
 import { X509Certificate } from 'node:crypto'
 import { createSecureContext } from 'node:tls'
+import * as z from 'zod'
 
 /**
  * Whether a listener accepts the certificate chain and the private key, both in PEM. Configurations are checked with it, so
@@ -39,3 +40,17 @@ export function areCertificates(pem: string): boolean {
     return false
   }
 }
+
+/** The certificate of a listener, as a configuration has it. */
+export const certificatePair = {
+  cert: z.string().describe('Certificate chain, PEM.'),
+  key: z.string().describe('Private key of the certificate, PEM.'),
+}
+
+/**
+ * The authorities of client certificates, as a configuration has them.
+ *
+ * @param text what a certificate of theirs permits, for the reference
+ */
+export const clientAuthorities = (text: string) =>
+  z.string().refine(areCertificates, 'certificates, PEM').optional().describe(text)

@@ -38,7 +38,7 @@ export class PriceDensities {
   }
 
   /** Loads the distribution of a placement. */
-  load(placement: number): void {
+  loadPlacement(placement: number): void {
     const place = this.places.get(placement)
     if (place === undefined) {
       this.at = -1

@@ -35,7 +35,7 @@ class AuctionDraws {
   held = 0
   private key: string | null = null
 
-  load(key: string): void {
+  loadKey(key: string): void {
     if (this.key === key) return
     this.key = key
     this.holdout = hashText(key, 0x27d4eb2f) / 2 ** 32
@@ -68,10 +68,10 @@ export class Decider {
     const { features, auction, curve } = this
     const { inBa, mode } = facts
     if (!isPrice(inBa)) return new OwnDecision(facts, new Uint8Array(featureBytes))
-    const bytes = features.load(facts, now > 0 ? now : 0)
+    const bytes = features.loadFeatures(facts, now > 0 ? now : 0)
     const decision = new OwnDecision(facts, bytes)
-    curve.load(features.keys, Math.log(inBa), hasFloor(bytes))
-    auction.load(key)
+    curve.loadBid(features.keys, Math.log(inBa), hasFloor(bytes))
+    auction.loadKey(key)
     const holdout = sound(policy.holdout, 0, 1, 0)
     const isHoldout = holdout > 0 && auction.holdout < holdout
     if (isHoldout) {
@@ -81,7 +81,7 @@ export class Decider {
     const floor = facts.floor > 0 ? facts.floor : 0
     if (floor >= inBa) return this.unchanged(decision)
     const state = this.suppliers.of(supplierKey(hashAt(bytes, keyAt.supplier), mode === 'margin'))
-    state.load(policy, mode)
+    state.loadPolicy(policy, mode)
     decision.theta = state.theta
     decision.lambda = state.lambda
     decision.guard = state.guards.guard
