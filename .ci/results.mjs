@@ -2,6 +2,7 @@
  * Reads what the runner saved of a suite, and finds skips and flaky files in it.
  *
  *   node .ci/results.mjs skips RUN     counts the skipped tests; .ci/skips must allow each in this run
+ *   node .ci/results.mjs parts PART:REASON…   counts the parts of CI that did not run; .ci/skips must allow each, for its reason
  *   node .ci/results.mjs flaky FILE…   files that failed once and passed: the third time within a week fails (.ci/flaky)
  */
 import { globSync, readFileSync } from 'node:fs'
@@ -42,6 +43,19 @@ function checkSkips(run) {
   process.exitCode = 1
 }
 
+function checkParts(left) {
+  const allowed = entries('skips')
+    .filter(([run]) => run === 'part')
+    .flatMap(([, part, reasons]) => reasons.split(',').map((reason) => `${part}:${reason}`))
+  const unexpected = left.filter((part) => !allowed.includes(part))
+  console.log(`${left.length} parts were left out, ${unexpected.length} of them unexpectedly`)
+  for (const part of left) console.log(`  ${part}`)
+  if (unexpected.length === 0) return
+  for (const part of unexpected)
+    console.error(`the part ${part} was left out, and .ci/skips does not list it`)
+  process.exitCode = 1
+}
+
 const day = 86_400_000
 
 function checkFlaky(files) {
@@ -62,8 +76,9 @@ function checkFlaky(files) {
 
 const [command, ...rest] = process.argv.slice(2)
 if (command === 'skips' && rest.length === 1) checkSkips(rest[0])
+else if (command === 'parts') checkParts(rest)
 else if (command === 'flaky') checkFlaky(rest)
 else {
-  console.error('usage: results.mjs skips RUN | flaky FILE…')
+  console.error('usage: results.mjs skips RUN | parts PART:REASON… | flaky FILE…')
   process.exitCode = 2
 }

@@ -1,6 +1,6 @@
 import * as z from 'zod'
 import { redisAddress } from '../opd/base/redis-address.ts'
-import { isTlsPair } from '../opd/base/tls-pair.ts'
+import { certificatePair, clientAuthorities, isTlsPair } from '../opd/base/tls-pair.ts'
 import { duration, hostPort } from '../opd/base/units.ts'
 import { maxPassword, minPassword } from './auth/passwords.ts'
 import { isZone } from './reports/zone.ts'
@@ -65,12 +65,10 @@ export const agentSchema = z.strictObject({
     ),
   tls: z
     .strictObject({
-      cert: z.string().describe('Certificate chain, PEM.'),
-      key: z.string().describe('Private key of the certificate, PEM.'),
-      clientCa: z
-        .string()
-        .optional()
-        .describe('Authorities of client certificates, PEM. With them every client needs one.'),
+      ...certificatePair,
+      clientCa: clientAuthorities(
+        'Authorities of client certificates, PEM. With them every client needs one.',
+      ),
     })
     .refine(isTlsPair, { error: 'the private key of agent.tls.cert, both in PEM', path: ['key'] })
     .optional()

@@ -1,7 +1,7 @@
 import { isIP } from 'node:net'
 import * as z from 'zod'
 import { is32Bytes } from '../opd/base/secret.ts'
-import { areCertificates, isTlsPair } from '../opd/base/tls-pair.ts'
+import { certificatePair, clientAuthorities, isTlsPair } from '../opd/base/tls-pair.ts'
 import { autoSize, duration, hostPort, size } from '../opd/base/units.ts'
 import { accessLogSchema } from './access-log.ts'
 import { headerName, headerValue, upstreamShape, url } from './upstream/config.ts'
@@ -28,15 +28,10 @@ export const proxySchema = z.strictObject({
     ),
   tls: z
     .strictObject({
-      cert: z.string().describe('Certificate chain, PEM.'),
-      key: z.string().describe('Private key of the certificate, PEM.'),
-      clientCa: z
-        .string()
-        .refine(areCertificates, 'certificates, PEM')
-        .optional()
-        .describe(
-          'Authorities of the certificates of callers, PEM. `callers.subjects` of a supplier names who may send its bids.',
-        ),
+      ...certificatePair,
+      clientCa: clientAuthorities(
+        'Authorities of the certificates of callers, PEM. `callers.subjects` of a supplier names who may send its bids.',
+      ),
       clientAuth: z
         .enum(['required', 'optional'])
         .default('required')

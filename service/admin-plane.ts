@@ -168,6 +168,7 @@ export async function openAdminPlane(
       if (outcome.kind === 'loss') applyLossOutcome(noticeDeps, outcome)
     },
     stream: events?.stream ?? null,
+    deltas: components.unsentDeltas,
     counted: (wins) => components.reducedToday.counted(wins),
     stored: (wins) => components.reducedToday.stored(wins),
   })

@@ -257,6 +257,7 @@ export async function openComponents(
     directory,
     stored,
     modelManager,
+    unsentDeltas: models.unsentDeltas,
     followModelControl,
     redis,
     bidLog,

@@ -1,4 +1,5 @@
 /** What `npm start` runs without a configuration file: a demo supplier behind `/bid/demo`, state in `data/`. */
+import { join } from 'node:path'
 import type { ConfigInput } from './config/schema.ts'
 
 /** The configuration of the embedded default; `demoUrl` is where the built-in demo supplier listens. */
@@ -32,9 +33,13 @@ export const demoOpd = {
 /** Bid requests a second of the demo, and the mean delay of a win notice in milliseconds. */
 export const demoTraffic = { rate: 200, noticeDelay: 3000 } as const
 
-/** The default configuration as `npm run demo` uses it, with a short attribution window. */
-export function demoConfig(demoUrl: string): ConfigInput {
+/**
+ * The default configuration as `npm run demo` uses it, with a short attribution window, and a decision log of some minutes, so that
+ * other settings can be tried in the console.
+ */
+export function demoConfig(demoUrl: string, stateDir = 'data'): ConfigInput {
   const config = defaultConfig(demoUrl)
   const suppliers = config.suppliers!.map((supplier) => ({ ...supplier, opd: demoOpd }))
-  return { ...config, suppliers, opd: { attributionWindow: '20s' } }
+  const decisionLog = { path: join(stateDir, 'decisions.ndjson'), maxBytes: '64MiB', keep: 1 }
+  return { ...config, suppliers, opd: { attributionWindow: '20s', decisionLog } }
 }

@@ -85,6 +85,7 @@ async function openSealedModels({ current, registry, now, log }: ModelParts, fil
     followModelControl: async () => {},
     redis: null,
     buses: null,
+    unsentDeltas: null,
     tokens: null,
     nodes: 1,
     joined: true,
@@ -153,6 +154,8 @@ async function openLearningModels(parts: ModelParts) {
     followModelControl,
     redis,
     buses,
+    /** Without Redis nothing is sent to other nodes. */
+    unsentDeltas: redis === null ? null : modelSync,
     tokens: redis?.tokens ?? (processes > 1 ? localTokens() : null),
     /** Live nodes. */
     get nodes() {

@@ -32,6 +32,10 @@ function readToken(request: FastifyRequest): string {
 /**
  * Sets `request.caller` and returns null. If the call is refused, counts the reason and returns it. The token itself is
  * never logged.
+ *
+ * @param request its `Authorization` is read; `caller` is set
+ * @param verifier of the realm of this node
+ * @param role that the token must have, or one that includes it
  */
 export async function admit(
   request: FastifyRequest,
@@ -63,6 +67,8 @@ async function check(
 /**
  * The caller of an access token that is optional; null if there is no token or it is not valid.
  *
+ * @param request its `Authorization` is read, unless another hook has set `caller`
+ * @param verifier null: tokens are not read
  * @throws TokenError `unavailable` if it cannot be verified at the moment, so that the platform sends the notice again
  */
 export async function optionalCaller(
@@ -83,6 +89,9 @@ export async function optionalCaller(
 /**
  * A hook that verifies the token before anything else is done: 401 without a valid token, 403 without `role` or a
  * role that includes it, 503 while no key of the issuer is known.
+ *
+ * @param verifier of the realm of this node
+ * @param role the least that is admitted
  */
 export function bearer(verifier: TokenVerifier, role: Role = 'api'): preHandlerAsyncHookHandler {
   return async (request, reply) => {

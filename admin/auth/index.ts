@@ -27,7 +27,12 @@ interface Auth {
   close(): void
 }
 
-/** Does not wait for an external issuer: its keys are fetched meanwhile, and calls with a token wait for the first fetch. */
+/**
+ * Does not wait for an external issuer: its keys are fetched meanwhile, and calls with a token wait for the first fetch.
+ *
+ * @param config the embedded realm, or the address of an external one
+ * @param deps the store of users, and the clock
+ */
 export async function createAuth(config: AuthConfig, deps: AuthDeps): Promise<Auth> {
   const { store, log, now = Date.now } = deps
   const failures = new Map<string, number>()

@@ -51,7 +51,11 @@ const byClaim: Record<string, TokenErrorCode> = {
   exp: 'expired',
 }
 
-/** Translates errors of jose. */
+/**
+ * Translates errors of jose.
+ *
+ * @param error anything; `unavailable` if it is of the network, otherwise the fault of the token
+ */
 export function failureOf(error: unknown): TokenError {
   if (error instanceof TokenError) return error
   const options = { cause: error }

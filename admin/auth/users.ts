@@ -76,7 +76,11 @@ const userAudit = (verb: string, before: object | null, after: object | null) =>
   requestId: crypto.randomUUID(),
 })
 
-/** The fields of a user that may be displayed. */
+/**
+ * The fields of a user that may be displayed.
+ *
+ * @param user as the database has it; times become ISO 8601
+ */
 export const shown = ({ name, roles, account, disabled, lastLogin }: StoredUser) => ({
   name,
   roles,
@@ -85,7 +89,15 @@ export const shown = ({ name, roles, account, disabled, lastLogin }: StoredUser)
   last_login: lastLogin === null ? null : new Date(lastLogin).toISOString(),
 })
 
-/** Throws a RangeError that names every fault. Returns false, and changes nothing, if the name is taken. */
+/**
+ * Throws a RangeError that names every fault. Returns false, and changes nothing, if the name is taken.
+ *
+ * @param store its database
+ * @param user its password in clear text
+ * @param now milliseconds since the epoch
+ * @param by for the audit; absent: a command of this machine
+ * @throws RangeError that names every fault
+ */
 export async function addUser(
   { db }: Db,
   user: NewUser,
@@ -114,6 +126,9 @@ export async function addUser(
 /**
  * Creates `admin`, with all roles and all suppliers, if there is no user yet. A generated password is returned only
  * here; one that was given is not returned, because logs are kept elsewhere than secrets.
+ *
+ * @param store of all nodes; of two that start together one creates it
+ * @param given the password of the configuration; absent: one is generated
  */
 export async function firstUser(
   store: Db,
@@ -136,14 +151,23 @@ const stored = (row: Selectable<Tables['users']>): StoredUser => ({
 })
 
 /**
- * All users by name. `locked`: no other transaction may change a user or log one in until this one ends (PostgreSQL).
+ * All users by name.
+ *
+ * @param db a transaction, if `locked`
+ * @param locked no other transaction may change a user or log one in until this one ends (PostgreSQL)
  */
 export async function allUsers(db: Kysely<Tables>, locked = false): Promise<StoredUser[]> {
   const query = db.selectFrom('users').selectAll().orderBy('name')
   return (await (locked ? query.forUpdate() : query).execute()).map(stored)
 }
 
-/** `locked`: no other transaction may change the user until this one ends (PostgreSQL). */
+/**
+ * A user, or null.
+ *
+ * @param db a transaction, if `locked`
+ * @param name exactly as it was created
+ * @param locked no other transaction may change the user until this one ends (PostgreSQL)
+ */
 export async function findUser(
   db: Kysely<Tables>,
   name: string,
@@ -156,7 +180,14 @@ export async function findUser(
   return row === undefined ? null : stored(row)
 }
 
-/** Null for an unknown user, a wrong password and a disabled user, after the same work in each case. */
+/**
+ * Null for an unknown user, a wrong password and a disabled user, after the same work in each case.
+ *
+ * @param store its database
+ * @param name as the caller sent it
+ * @param password in clear text
+ * @throws PasswordsBusyError if too many passwords are being compared
+ */
 export async function logIn(
   { db }: Db,
   name: string,

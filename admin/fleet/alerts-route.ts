@@ -130,6 +130,10 @@ const testRoute = ({ alerts }: AlertCallsDeps): Route => ({
 /** Bytes. */
 const bodyLimit = 1024
 
-/** The plugin of `/api/svc/alerts/`. */
+/**
+ * The plugin of `/api/svc/alerts/`.
+ *
+ * @param deps the stored alerts, and which suppliers a caller may see
+ */
 export const alertCalls = (deps: AlertCallsDeps): FastifyPluginAsync =>
   jsonCalls([listRoute(deps), testRoute(deps)], deps.authenticate, bodyLimit)

@@ -47,7 +47,12 @@ class ReusedResult<T> {
   }
 }
 
-/** The same result for calls within so many milliseconds. */
+/**
+ * The same result for calls within so many milliseconds.
+ *
+ * @param read is called once for all calls of that time; a failure is shared, too
+ * @param ms milliseconds
+ */
 export function reused<T>(read: () => Promise<T>, ms: number): () => Promise<T> {
   const result = new ReusedResult(read, ms)
   return () => result.read()

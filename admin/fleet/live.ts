@@ -258,7 +258,14 @@ async function liveParts(deps: LiveDeps, caller: Caller, { node, ssp }: LiveScop
   return { head: headOf(deps, caller, nodes, node), integrations }
 }
 
-/** All at once. */
+/**
+ * All at once.
+ *
+ * @param deps figures of all nodes
+ * @param caller sees the suppliers of its account
+ * @param scope one supplier, or a part of the list; absent: all
+ * @returns null: the supplier does not exist, or the caller does not see it
+ */
 export async function liveSnapshot(
   deps: LiveDeps,
   caller: Caller,
@@ -307,7 +314,12 @@ const liveQuery = z.strictObject({
   ssp: z.string().optional().describe('Only this supplier'),
 })
 
-/** `polled`: for one supplier, which its page polls. */
+/**
+ * The call of the figures of the console.
+ *
+ * @param deps for all suppliers
+ * @param polled for one supplier, which its page polls
+ */
 export const liveRoute = (deps: LiveDeps, polled: LiveDeps): Route => ({
   method: 'GET',
   path: '/api/svc/live/',

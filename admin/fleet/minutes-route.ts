@@ -38,7 +38,11 @@ const querySchema = z.strictObject({
     .describe('Minutes of one entry'),
 })
 
-/** The plugin of `/api/svc/minutes/`. */
+/**
+ * The plugin of `/api/svc/minutes/`.
+ *
+ * @param deps the stored minutes of the last two days
+ */
 export function minutesCalls(deps: MinutesDeps): FastifyPluginAsync {
   const { store, authenticate, now, currency, flush } = deps
   const name = import.meta.url.endsWith('.ts') ? './minutes-thread.ts' : './minutes-thread.js'

@@ -30,7 +30,11 @@ interface FleetDeps {
   log: Log
 }
 
-/** Publishes the figures of this node every 10 s, and reads those of all. */
+/**
+ * Publishes the figures of this node every 10 s, and reads those of all.
+ *
+ * @param deps the store of all nodes, and the figures of this one
+ */
 export function createFleet({ store, node: self, own, now, log }: FleetDeps): Fleet {
   const { db, postgres } = store
   let others: NodeFigures[] = []

@@ -39,7 +39,13 @@ export interface Answer {
   content?: Content | readonly Content[]
 }
 
-/** An answer of JSON. */
+/**
+ * An answer of JSON.
+ *
+ * @param description for the reference
+ * @param schema of the body
+ * @param example for the reference; it must match the schema
+ */
 export const jsonAnswer = (description: string, schema: z.ZodType, example?: unknown): Answer => ({
   description,
   content: { schema, example },
@@ -133,7 +139,12 @@ function innermost(schema: z.core.$ZodType): z.core.$ZodTypeDef {
   return innerType === undefined ? schema._zod.def : innermost(innerType)
 }
 
-/** The parameters of a query, or a fault for each that is repeated, unknown, missing or not valid. */
+/**
+ * The parameters of a query, or a fault for each that is repeated, unknown, missing or not valid.
+ *
+ * @param schema of all parameters
+ * @param query as Fastify has parsed it: texts, and lists of texts
+ */
 export function parsedQuery<S extends z.ZodObject>(
   schema: S,
   query: unknown,
@@ -166,7 +177,13 @@ export function parsedQuery<S extends z.ZodObject>(
   return { faults }
 }
 
-/** The same; throws a problem that names every fault. */
+/**
+ * The same; throws a problem that names every fault.
+ *
+ * @param schema of all parameters
+ * @param request of a call with that query
+ * @throws Problem `malformed`
+ */
 export function queryOf<S extends z.ZodObject>(schema: S, { query }: FastifyRequest): z.output<S> {
   const result = parsedQuery(schema, query)
   if ('faults' in result) throw malformed(result.faults)

@@ -59,7 +59,11 @@ function readiness(code: 'not_ready' | 'store_unavailable', parts: readonly stri
   return { status: 'ready' }
 }
 
-/** The plugin of `/healthz`, `/readyz`, `/readyz/admin` and `/metrics`. */
+/**
+ * The plugin of `/healthz`, `/readyz`, `/readyz/admin` and `/metrics`.
+ *
+ * @param deps what is missing, what was lost, and the text of `/metrics`
+ */
 export function health({ missing, lost, metrics, prepare }: HealthDeps): FastifyPluginAsync {
   const scrape = exposition(metrics, prepare)
   const gzipped = createGzip()

@@ -43,7 +43,11 @@ function unescapedKey(key: string): string {
   }
 }
 
-/** RFC 6901 3 */
+/**
+ * A part of a JSON pointer (RFC 6901 3).
+ *
+ * @param part a name, not escaped
+ */
 export const escapePart = (part: string) => part.replaceAll('~', '~0').replaceAll('/', '~1')
 
 const pointerOf = (stack: readonly Level[]) =>

@@ -51,7 +51,11 @@ export class BusyError extends Error {
   override name = 'BusyError'
 }
 
-/** A query or a body with these faults. */
+/**
+ * A query or a body with these faults.
+ *
+ * @param faults at least one; each names its place
+ */
 export const malformed = (faults: readonly ProblemFault[]) => new Problem('malformed', { faults })
 
 /**

@@ -146,7 +146,11 @@ const codes: Readonly<Record<number, ProblemCode>> = {
   431: 'too_large',
 }
 
-/** The admin listener with its plugins. It serves after `listen`. */
+/**
+ * The admin listener with its plugins. It serves after `listen`.
+ *
+ * @param deps its plugins and limits
+ */
 export function createAdmin(deps: AdminDeps): Admin {
   const { log } = deps
   let draining = false

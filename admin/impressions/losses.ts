@@ -20,7 +20,13 @@ export interface LossDeps
   losses: LossStore
 }
 
-/** Applies the outcome of a loss that is on disk although its caller got an error. */
+/**
+ * Applies the outcome of a loss that is on disk although its caller got an error.
+ *
+ * @param deps engine and counters of this process
+ * @param outcome of kind `loss`
+ * @throws if the entry cannot be read
+ */
 export function applyLossOutcome(
   { engine, counters }: Pick<LossDeps, 'engine' | 'counters'>,
   { decision, body, at }: Outcome,

@@ -116,7 +116,12 @@ class Rows {
   }
 }
 
-/** The notices of a file, gzip or plain, and the faults of its lines. */
+/**
+ * The notices of a file, gzip or plain, and the faults of its lines.
+ *
+ * @param file path
+ * @param columns names of the columns of a CSV file that are other than the parameters of a notice
+ */
 export async function* readNotices(
   file: string,
   columns: ColumnNames = {},

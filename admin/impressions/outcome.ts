@@ -53,6 +53,7 @@ export const noticeOutcome = (body: string): NoticeOutcome => noticeSchema.parse
 /**
  * What an entry of the journal says of a loss.
  *
+ * @param body JSON
  * @throws if the text is not such an outcome
  */
 export const lossOutcome = (body: string): LossOutcome => lossSchema.parse(JSON.parse(body))

@@ -147,7 +147,11 @@ const lossCall: Omit<Route, 'handler'> = {
   head: false,
 }
 
-/** The plugin of `/opd/imp` and `/opd/loss`. */
+/**
+ * The plugin of `/opd/imp` and `/opd/loss`.
+ *
+ * @param deps ledger, tokens and limits of notices
+ */
 export function impressions(deps: ImpressionDeps): FastifyPluginAsync {
   const { auth, verifier, counters, log, notices } = deps
   if (auth === 'bearer' && verifier === null) throw new Error('auth bearer needs a verifier')

@@ -1,5 +1,6 @@
 /** How notices of wins count for the arms that are compared: the same for reports, console and metrics. */
 import type { KeptTotals } from '../../opd/shared/confidence.ts'
+import type { SummedWins } from '../store/tables.ts'
 
 /** Configuration that reports need: which event of a supplier is a win, and the rates. */
 export interface ReportRules {
@@ -12,17 +13,11 @@ export interface ReportRules {
 }
 
 /** Sums of rows of the ledger with one supplier, event, arm and currency. */
-export interface WinSums {
+export interface WinSums extends SummedWins {
   supplier: string | null
   event: string
   arm: string | null
   currency: string | null
-  n: number
-  priced: number
-  margins: number
-  squares: number
-  spends: number
-  spend_squares: number
 }
 
 export interface ComparedArms {
@@ -37,7 +32,12 @@ export const noArms = (): ComparedArms => ({ optimised: noBids(), holdout: noBid
 
 const optimized = new Set(['treated', 'explored'])
 
-/** null: the arm is not compared. */
+/**
+ * null: the arm is not compared.
+ *
+ * @param arms of a report
+ * @param arm as the database has it
+ */
 export const armIn = (arms: ComparedArms, arm: string | null): KeptTotals | null =>
   arm === 'holdout' ? arms.holdout : arm !== null && optimized.has(arm) ? arms.optimised : null
 
@@ -58,7 +58,13 @@ export function winsIn(
   return notices === 'both' ? 0 : Number(row.priced)
 }
 
-/** Adds wins to their arm, and their money if its currency has a rate. */
+/**
+ * Adds wins to their arm, and their money if its currency has a rate.
+ *
+ * @param arms is changed
+ * @param row sums of one arm and currency
+ * @param rules the rates, and the arms that are compared
+ */
 export function addWinSums(arms: ComparedArms, row: WinSums, rules: ReportRules): void {
   const totals = armIn(arms, row.arm)
   if (totals === null) return

@@ -22,7 +22,11 @@ const sumNames = [
   'difference',
 ] as const satisfies readonly Column[]
 
-/** Sums of CPM are for a thousand impressions: the amounts in currency units, exact. */
+/**
+ * Sums of CPM are for a thousand impressions: the amounts in currency units, exact.
+ *
+ * @param sums CPM, decimal texts
+ */
 export function inUnits<T extends Money>(sums: T): T {
   const units = { ...sums }
   for (const name of sumNames) {

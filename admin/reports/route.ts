@@ -39,7 +39,11 @@ function fileName(name: string, from: number, to: number, tz: string): string {
   return `bidweir-${name}-${[...new Set(days)].join('-to-')}.csv`
 }
 
-/** The plugin of `/api/svc/reports/`. */
+/**
+ * The plugin of `/api/svc/reports/`.
+ *
+ * @param deps the thread that reads, and which suppliers a caller may see
+ */
 export function reporting(deps: ReportsDeps): FastifyPluginAsync {
   const { store, authenticate, now, flush, rules } = deps
   const worker = createReportWorker(store)

@@ -16,7 +16,11 @@ export function offsetAt(at: number, zone: string): number {
   return (sign === '-' ? -1 : 1) * (Number(hours) * hour + Number(minutes) * 60_000)
 }
 
-/** Whether there is a time zone of this name. */
+/**
+ * Whether there is a time zone of this name.
+ *
+ * @param name of the IANA database, such as `Europe/Berlin`
+ */
 export function isZone(name: string): boolean {
   try {
     offsetAt(0, name)

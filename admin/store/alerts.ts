@@ -7,14 +7,7 @@ import { day } from './hour.ts'
 import { type AlertRow, storable, type Tables } from './tables.ts'
 
 /** What is wrong now. `supplier`: '' for a node, `node`: '' for a supplier. */
-export interface Condition {
-  rule: string
-  supplier: string
-  node: string
-  level: 'bad' | 'warn'
-  text: string
-  fix: string | null
-}
+export type Condition = Pick<AlertRow, 'rule' | 'supplier' | 'node' | 'level' | 'text' | 'fix'>
 
 export type Alert = Selectable<AlertRow>
 
@@ -136,7 +129,12 @@ export const unsentAlerts = (db: Kysely<Tables>, most: number): Promise<Alert[]>
     .limit(most)
     .execute()
 
-/** They were sent as they are here. */
+/**
+ * They were sent as they are here.
+ *
+ * @param db of all nodes
+ * @param alerts as the receiver has got them
+ */
 export async function markSent(db: Kysely<Tables>, alerts: readonly Alert[]): Promise<void> {
   for (const [sent, rows] of [
     [1, alerts.filter(({ ended }) => ended === null)],

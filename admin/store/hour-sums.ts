@@ -23,13 +23,23 @@ export const hourKey = [
   'currency',
 ] as const
 
-/** The exact sum of decimal texts. */
+/**
+ * The exact sum of decimal texts.
+ *
+ * @param postgres otherwise SQLite, which adds millionths
+ * @param value an expression of one row
+ */
 export const exactSum = (postgres: boolean, value: ReturnType<typeof sql>) =>
   postgres
     ? sql<string>`cast(coalesce(sum(${value}), 0) as text)`
     : sql<string>`exact_sum(${value})`
 
-/** The exact sum of a column over the rows with a margin, which are those that count money. */
+/**
+ * The exact sum of a column over the rows with a margin, which are those that count money.
+ *
+ * @param postgres otherwise SQLite
+ * @param column of the ledger: CPM
+ */
 export const money = (postgres: boolean, column: string) =>
   exactSum(postgres, sql`case when margin is not null then ${sql.ref(column)} end`)
 

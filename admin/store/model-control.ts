@@ -19,7 +19,11 @@ interface Rollback {
 
 type ModelRow = Pick<Tables['models'], 'epoch' | 'rolled_back_at'>
 
-/** The state that all commands to the models have led to. */
+/**
+ * The state that all commands to the models have led to.
+ *
+ * @param db of all nodes
+ */
 export async function readModelControl(db: Kysely<Tables>): Promise<ModelControl> {
   const rows = await db.selectFrom('models').select(['mode', 'epoch', 'rolled_back_at']).execute()
   const { frozen } = await db
@@ -110,7 +114,11 @@ export function forgetSupplier(store: Store, now: number, change: Change): Promi
   })
 }
 
-/** The commands to the models, as the model manager reads them. */
+/**
+ * The commands to the models, as the model manager reads them.
+ *
+ * @param store of all nodes
+ */
 export function modelControlSource(store: Store): ModelControlSource {
   const { db } = store
   return {

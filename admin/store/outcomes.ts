@@ -1,7 +1,8 @@
 /**
  * The journal of what follows a committed row: the model is trained, the win is counted and streamed once, whatever response the caller saw.
  * The entry of a row is written in the transaction of the row, and deleted when everything has followed. Until then another
- * process may repeat it, so models that contain it are published when it is settled (`settleApplied`).
+ * process may repeat it, so models that contain it are published when it is settled (`settleApplied`). What they have learned
+ * and not sent is stored in the transaction that settles it (unsent-deltas.ts).
  *
  *   commit is answered ──▶ applied at once, from memory ──▶ streamed ──▶ added to the sums and deleted
  *   commit is not answered (timeout, lost connection) ──▶ the node reads its entries and applies those that it did not
@@ -11,12 +12,14 @@
  * stored sums in the transaction that marks or deletes its entry, so it is added once, whatever became of the process.
  */
 import { randomBytes } from 'node:crypto'
-import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql, type Transaction } from 'kysely'
 import type { Log } from '../../opd/base/log.ts'
 import { oneAtATime, shareRun } from '../../opd/base/one-at-a-time.ts'
+import type { UnsentDeltas } from '../../opd/state/model-store.ts'
 import { type ArmDay, addArmDays, armDayOfWin } from './arm-days.ts'
 import { json, jsonMember, jsonRows } from './ledger-input.ts'
 import { clockOf, type LedgerRow, ledgerTable, type Tables } from './tables.ts'
+import { StoredDeltas } from './unsent-deltas.ts'
 
 export interface Outcome {
   kind: 'notice' | 'loss' | 'void'
@@ -37,6 +40,8 @@ export interface OutcomeConsumer {
   apply(outcome: Outcome): void
   /** Resolves when the event log has the outcomes; null: there is no event log. */
   stream: ((outcomes: readonly Outcome[]) => Promise<void>) | null
+  /** What the models have learned and not sent yet; absent or null: there is no other node to send it to. */
+  deltas?: UnsentDeltas | null
   /** Sums of wins that this process has applied, and that are not stored yet. */
   counted?(wins: readonly ArmDay[]): void
   /** The same sums, when they are stored, or when another process stores them. */
@@ -62,6 +67,8 @@ const settling = {
 
 /** Milliseconds. */
 const every = 250
+/** If models are sent to other nodes, the exchange settles the journal more often: each time adds an update to their stream. */
+const settleEvery = 2000
 const aliveEvery = 2000
 const deadAfter = 30_000
 const doubtFor = 60_000
@@ -89,6 +96,7 @@ export class Outcomes {
   readonly counts = { recovered: 0 }
   private readonly deps: OutcomesDeps
   private readonly inFlight = new Set<string>()
+  private readonly deltas = new StoredDeltas(this.node)
   private readonly batches = new Map<string, Batch>()
   private consumer: OutcomeConsumer | null = null
   private count = 0
@@ -102,6 +110,11 @@ export class Outcomes {
   /** Another process may have taken over entries that are in memory. */
   private unconfirmed = false
   private streamFailed = false
+  private settledAt = Number.NEGATIVE_INFINITY
+  /** The next run takes the updates of the models, and settles all that was applied; otherwise what `covered` has. */
+  private takes = false
+  /** Batches that trained the models before their updates were last taken. */
+  private covered: ReadonlySet<string> = new Set()
   private closing = false
   private closed = false
   private lost = false
@@ -168,17 +181,29 @@ export class Outcomes {
     this.look()
     await this.run()
     this.timer = setInterval(() => {
-      void this.run()
+      if (this.isSettleDue()) void this.run()
+      else if (this.doubtUntil !== null) void this.work()
       // apart, because an event log that is away would delay the rest
       void this.send()
     }, every).unref()
   }
 
+  private isSettleDue(): boolean {
+    const isExchanged = this.consumer?.deltas != null
+    return !isExchanged || this.deps.monotonic() - this.settledAt >= settleEvery
+  }
+
   /** Does what is due by now. Failures are logged once; the next run tries again. */
-  readonly run = oneAtATime(async () => {
+  run(): Promise<void> {
+    this.takes = true
+    return this.work()
+  }
+
+  private readonly work = oneAtATime(async () => {
     try {
       if (await this.renew()) await this.takeOver()
       await this.read()
+      await this.adoptDeltas()
       await this.settle()
       if (this.lost) this.deps.log.info({}, 'what follows a notice is up to date again')
       this.lost = false
@@ -195,13 +220,14 @@ export class Outcomes {
   })
 
   /**
-   * Settles what was applied before the call. Returns whether all of it is settled; what is not may be applied again by
-   * another process, if this one ends.
+   * Settles what was applied before the call, in which the caller has taken the updates of the models. Returns whether all of
+   * it is settled; what is not may be applied again by another process, if this one ends.
    */
   async settleApplied(): Promise<boolean> {
-    const applied = [...this.batches.values()].filter(({ marked }) => !marked)
-    if (applied.length > 0) await this.run()
-    return applied.every(({ marked }) => marked)
+    const applied = [...this.batches].filter(([, { marked }]) => !marked)
+    this.covered = new Set(applied.map(([name]) => name))
+    if (applied.length > 0) await this.work()
+    return applied.every(([, { marked }]) => marked)
   }
 
   /** Leaves the entries of this process, which follows no journal, to the processes that do. */
@@ -222,7 +248,7 @@ export class Outcomes {
       await this.run()
       const { db } = this.deps
       const { node } = this
-      if (this.batches.size === 0 && !this.spilled)
+      if (this.batches.size === 0 && !this.spilled && this.deltas.isEmpty)
         await sql`delete from outcome_nodes where node = ${node}`.execute(db)
       // another node takes over at once
       else await sql`update outcome_nodes set alive = 0 where node = ${node}`.execute(db)
@@ -261,7 +287,8 @@ export class Outcomes {
     this.unconfirmed = false
     if (isFirst)
       await sql`insert into outcome_nodes (node, alive)
-        select distinct node, 0 from outcomes where node not in (select node from outcome_nodes)
+        select node, 0 from (select node from outcomes union select node from unsent_deltas) as left_over
+        where node not in (select node from outcome_nodes)
         on conflict (node) do nothing`.execute(db)
     if (began - this.aliveAt > interruptedAfter) this.aliveSince = began
     this.aliveAt = began
@@ -311,6 +338,7 @@ export class Outcomes {
         where node = ${node} and batch in (select batch from outcomes
           where node = ${node} order by batch limit ${sql.lit(entriesAtOnce)})`.execute(trx)
       if (Number(taken.numAffectedRows) > 0) return true
+      await this.deltas.takeOver(trx, node)
       await sql`delete from outcome_nodes where node = ${node}`.execute(trx)
       return false
     })
@@ -381,6 +409,12 @@ export class Outcomes {
     if (isComplete && this.doubtUntil !== null && began >= this.doubtUntil) this.doubtUntil = null
   }
 
+  /** Sends the updates of a process that has ended. */
+  private async adoptDeltas(): Promise<void> {
+    const deltas = this.consumer?.deltas
+    if (deltas != null) deltas.adopt(await this.deltas.readTakenOver(this.deps.db))
+  }
+
   private apply(consumer: OutcomeConsumer, outcome: Outcome): void {
     try {
       consumer.apply(outcome)
@@ -420,35 +454,33 @@ export class Outcomes {
   })
 
   /**
-   * Settles the entries of batches, and adds their wins to the stored sums in the same transaction: those of the batches
-   * that it finds unsettled. So a try whose commit was not answered is repeated without harm.
+   * Deletes the entries of which nothing is left, and marks those that only wait for the event log. It stores what the models
+   * have learned and not sent in the same transaction, so that what was trained with an entry that is gone can be sent.
    */
-  private async settleBatches(names: readonly string[], how: keyof typeof settling): Promise<void> {
-    const entries = sql`node = ${this.node} and batch in ${this.namesOf(names)}`
-    await this.deps.db.transaction().execute(async (trx) => {
-      const { rows } = await settling[how](entries).execute(trx)
-      const found = new Set(
-        rows.filter(({ applied }) => Number(applied) === 0).map(({ batch }) => batch),
-      )
-      const wins = [...found].flatMap((name) => this.batches.get(name)?.wins ?? [])
-      await addArmDays(trx, wins)
-    })
-    for (const name of names) {
-      const batch = this.batches.get(name)!
-      if (!batch.marked) this.consumer?.stored?.(batch.wins)
-      if (how === 'delete') this.batches.delete(name)
-      Object.assign(batch, { marked: true, wins: [] })
-    }
-  }
-
-  /** Deletes the entries of which nothing is left, and marks those that only wait for the event log. */
   private async settle(): Promise<void> {
-    const all = [...this.batches]
+    const { deps, consumer, deltas } = this
+    const takes = this.takes || consumer?.deltas == null
+    this.takes = false
+    const all = [...this.batches].filter(
+      ([name, { marked }]) => takes || marked || this.covered.has(name),
+    )
     const done = all.filter(([, { waiting }]) => waiting.length === 0).map(([name]) => name)
-    await inParts(done, (part) => this.settleBatches(part, 'delete'))
     const waiting = all.filter(([, batch]) => batch.waiting.length > 0)
     const unmarked = waiting.filter(([, { marked }]) => !marked).map(([name]) => name)
-    await inParts(unmarked, (part) => this.settleBatches(part, 'mark'))
+    const settles = done.length > 0 || unmarked.length > 0
+    const unsent = consumer?.deltas?.unsent(takes && settles) ?? []
+    if (settles || deltas.hasSent(unsent)) {
+      const commits = await deps.db.transaction().execute(async (trx) => {
+        const isWritten = await deltas.write(trx, unsent, deps.now())
+        await inParts(done, (part) => this.settleBatches(trx, part, 'delete'))
+        await inParts(unmarked, (part) => this.settleBatches(trx, part, 'mark'))
+        return isWritten
+      })
+      commits()
+    }
+    for (const name of done) this.settled(name, 'delete')
+    for (const name of unmarked) this.settled(name, 'mark')
+    this.settledAt = deps.monotonic()
     let left = 0
     for (const [name, batch] of waiting) {
       left += batch.waiting.length
@@ -456,6 +488,32 @@ export class Outcomes {
       this.batches.delete(name)
       this.spilled = true
     }
+  }
+
+  /**
+   * Settles the entries of batches, and adds their wins to the stored sums: those of the batches that it finds unsettled. So a
+   * try whose commit was not answered is repeated without harm.
+   */
+  private async settleBatches(
+    trx: Transaction<Tables>,
+    names: readonly string[],
+    how: keyof typeof settling,
+  ): Promise<void> {
+    const entries = sql`node = ${this.node} and batch in ${this.namesOf(names)}`
+    const { rows } = await settling[how](entries).execute(trx)
+    const found = new Set(
+      rows.filter(({ applied }) => Number(applied) === 0).map(({ batch }) => batch),
+    )
+    const wins = [...found].flatMap((name) => this.batches.get(name)?.wins ?? [])
+    await addArmDays(trx, wins)
+  }
+
+  /** The entries of a batch are settled. */
+  private settled(name: string, how: keyof typeof settling): void {
+    const batch = this.batches.get(name)!
+    if (!batch.marked) this.consumer?.stored?.(batch.wins)
+    if (how === 'delete') this.batches.delete(name)
+    Object.assign(batch, { marked: true, wins: [] })
   }
 }
 

@@ -6,7 +6,12 @@ import type { Tables } from './tables.ts'
 /** Milliseconds: a report over a year may take long. */
 const longest = 60_000
 
-/** A connection that only reads, for another thread. The caller destroys it. */
+/**
+ * A connection that only reads, for another thread. The caller destroys it.
+ *
+ * @param url of `store.database`
+ * @throws if the database cannot be opened
+ */
 export async function openReader(url: string): Promise<{ db: Kysely<Tables>; postgres: boolean }> {
   const postgres = !url.startsWith('sqlite:')
   const dialect = postgres

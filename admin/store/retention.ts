@@ -19,6 +19,7 @@ import { deleteOutcomes } from './outcomes.ts'
 import { openReader } from './reader.ts'
 import { clearStale, staleHours } from './stale-hours.ts'
 import { ledgerTable } from './tables.ts'
+import { deleteUnsentDeltas } from './unsent-deltas.ts'
 
 interface RetentionOptions {
   /** Milliseconds until a row is deleted; called for each run, since a reload may change it. */
@@ -112,6 +113,7 @@ export class Retention {
     while ((await this.mayContinue()) && (await deleteLosses(db, old))) await this.pause()
     // the event log was away for as long as rows are kept
     while ((await this.mayContinue()) && (await deleteOutcomes(db, old))) await this.pause()
+    await deleteUnsentDeltas(db, old)
     if (gone > 0) log.info({ rows: gone }, 'rows older than store.retentionDays were deleted')
     return gone
   }

@@ -217,7 +217,12 @@ interface Rollup extends Pick<BufferedCounts<SeatRow>, 'flush' | 'close'> {
 
 const decidedSums = ['bids', 'in_sum', 'out_sum'] as const
 
-/** The sums of decided bids by hour, written every 5 s, and by facet, every minute. */
+/**
+ * The sums of decided bids by hour, written every 5 s, and by facet, every minute.
+ *
+ * @param store of all nodes
+ * @param log failures, which are tried again
+ */
 export function createRollup(store: Store, log: Log): Rollup {
   const bids = new DecidedBids(
     (row) => addRow(row),
@@ -327,7 +332,12 @@ const duplicateRow = (notice: DuplicateNotice): WithSeat<HourRow> => ({
   spend_squares: 0,
 })
 
-/** The counts of duplicate notices by hour, written in rounds. */
+/**
+ * The counts of duplicate notices by hour, written in rounds.
+ *
+ * @param store of all nodes
+ * @param log failures, which are tried again
+ */
 export function createDuplicateCounts(store: Store, log: Log): DuplicateCounts {
   const { addRow, flush, close } = createBufferedCounts<WithSeat<HourRow>>({
     what: 'duplicate notices',

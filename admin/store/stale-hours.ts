@@ -14,7 +14,11 @@ export const markStale = (rows: RawBuilder<unknown>, now: RawBuilder<unknown>) =
     on conflict (hour) do update set changes = stale_hours.changes + 1`
 }
 
-/** The marks in order of time. */
+/**
+ * The marks in order of time.
+ *
+ * @param db of all nodes
+ */
 export const staleHours = (db: Kysely<Tables>): Promise<Tables['stale_hours'][]> =>
   db.selectFrom('stale_hours').selectAll().orderBy('hour').execute()
 

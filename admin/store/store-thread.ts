@@ -20,7 +20,11 @@ interface Request<Job> {
 }
 type Response = { id: number; bytes: Bytes } | { id: number; error: string; lost: boolean }
 
-/** Called by the module of a thread: runs the jobs that it is sent. */
+/**
+ * Called by the module of a thread: runs the jobs that it is sent.
+ *
+ * @param run a job; what it throws rejects the caller in the other thread
+ */
 export async function serveJobs<Job>(run: Run<Job>): Promise<void> {
   runInBackground()
   const reader = await openReader(workerData as string)

@@ -70,7 +70,11 @@ async function read(
   return blocks
 }
 
-/** Deleted ones too, in the order of ids. */
+/**
+ * Deleted ones too, in the order of ids.
+ *
+ * @param db of all nodes
+ */
 export const readBlocks = (db: Kysely<Tables>) => read(db, {})
 
 export const readBlock = async (db: Kysely<Tables>, id: string): Promise<StoredBlock | null> =>
@@ -207,7 +211,11 @@ export async function changeBlocks(
   })
 }
 
-/** Suppliers of the API that are not deleted. */
+/**
+ * Suppliers of the API that are not deleted.
+ *
+ * @param db of all nodes
+ */
 export async function countBlocks(db: Kysely<Tables>): Promise<number> {
   const { n } = await db
     .selectFrom('supplier_blocks')

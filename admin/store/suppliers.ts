@@ -41,7 +41,12 @@ async function readRows(db: Kysely<Tables>, ids: readonly string[]): Promise<Sup
   return ids.map((id) => found.get(id)!)
 }
 
-/** Reads in one snapshot, so that an ETag matches its rows. */
+/**
+ * Reads in one snapshot, so that an ETag matches its rows.
+ *
+ * @param store of all nodes
+ * @param ids unknown ones have no rows
+ */
 export async function readSuppliers(store: Store, ids: readonly string[]): Promise<SupplierRows[]> {
   if (ids.length === 0) return []
   return store.db
@@ -123,7 +128,11 @@ export async function changeSupplier(
   })
 }
 
-/** The suppliers on hold; `*`: all of them. */
+/**
+ * The suppliers on hold; `*`: all of them.
+ *
+ * @param db of all nodes
+ */
 export async function readHolds(db: Kysely<Tables>): Promise<Set<string>> {
   const rows = await db.selectFrom('holds').select('supplier').where('hold', '=', 1).execute()
   return new Set(rows.map(({ supplier }) => supplier))

@@ -105,6 +105,8 @@ export interface Tables {
   }
   /** Processes that work on the outcomes, and when they were last alive. */
   outcome_nodes: { node: string; alive: number }
+  /** Model updates that a process has not sent to the other nodes yet (unsent-deltas.ts). */
+  unsent_deltas: { id: string; node: string; mode: string; at: number; bytes: Uint8Array }
   /** Live nodes of a location, as last known. */
   nodes: { location: string; live: number }
   audit: {
@@ -191,7 +193,11 @@ export interface AlertRow {
   sent: Generated<number>
 }
 
-/** The table of the ledger; on PostgreSQL it is partitioned by day. */
+/**
+ * The table of the ledger; on PostgreSQL it is partitioned by day.
+ *
+ * @param postgres otherwise SQLite
+ */
 export const ledgerTable = (postgres: boolean) =>
   // the type has the columns of both; `day` is internal to the ledger
   (postgres ? 'ledger_days' : 'ledger') as 'ledger'
@@ -261,11 +267,22 @@ export interface DecidedRow {
   out_sum: number
 }
 
+/** Sums of wins. Money is CPM, of the rows that count it. */
+export interface SummedWins {
+  /** Rows of the ledger, and those of them that count money. */
+  n: number
+  priced: number
+  margins: number
+  squares: number
+  spends: number
+  spend_squares: number
+}
+
 /**
  * Bids and wins of the arms that are compared, by day of UTC (its number since 1970). Money is CPM in `currency`, without
  * implausible amounts; `spend` is cleared price plus margin.
  */
-interface ArmDayRow {
+interface ArmDayRow extends SummedWins {
   day: number
   supplier: string
   /** '' for bids. */
@@ -275,13 +292,6 @@ interface ArmDayRow {
   /** '' for bids. */
   currency: string
   bids: number
-  /** Rows of the ledger, and those of them that count money. */
-  n: number
-  priced: number
-  margins: number
-  squares: number
-  spends: number
-  spend_squares: number
   /** What OPD took off: in_ba minus out_ba. */
   reduced: number
 }
@@ -317,7 +327,11 @@ export interface HourRow {
   spend_squares: number
 }
 
-/** A text that both databases accept: PostgreSQL rejects NUL and lone surrogates. */
+/**
+ * A text that both databases accept: PostgreSQL rejects NUL and lone surrogates.
+ *
+ * @param text of any length; each refused character becomes U+FFFD
+ */
 export const storable = (text: string) => text.replaceAll('\0', '\uFFFD').toWellFormed()
 
 /** Milliseconds since the epoch by the clock of PostgreSQL, which all nodes share; a node on SQLite is alone. */

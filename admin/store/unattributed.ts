@@ -27,7 +27,11 @@ export interface UnattributedWins {
 /** Rows of one page. */
 const pageRows = 200
 
-/** The wins of the ledger that no node could attribute. */
+/**
+ * The wins of the ledger that no node could attribute.
+ *
+ * @param store of all nodes
+ */
 export function unattributedWins({ wins: db, postgres }: Pick<Store, 'wins' | 'postgres'>) {
   const ledger = ledgerTable(postgres)
   /** Skips the partitions of other days. */

@@ -1,9 +1,10 @@
 /** The margin at kept floors on markets that are drawn at random, beside the constrained oracle of each. */
 import { createLearner } from '../../opd/learner.ts'
-import type { Block } from '../harness/report.ts'
+import type { Block, Table } from '../harness/report.ts'
+import { mean, quantile, standardError } from '../harness/statistics.ts'
 import { type Control, controlled } from './controlled.ts'
 import { between, drive, sumOf } from './drive.ts'
-import { drawnMarket } from './markets/drawn.ts'
+import { drawnMarket, rarityOf } from './markets/drawn.ts'
 import { constrained } from './oracle.ts'
 import { source } from './random.ts'
 
@@ -27,12 +28,15 @@ export interface Found {
   own: number
 }
 
-export function runDrawn(seed: number, bids: number, control: Control): Found {
-  const { policy, delay, lost, window } = drawnMarket(seed, bids)
+/** `isRare`: win rates of .1 to 1 %. */
+export function runDrawn(seed: number, bids: number, control: Control, isRare = false): Found {
+  const rarity = isRare ? rarityOf(seed, bids) : undefined
+  const drawn = (of = seed) => drawnMarket(of, bids, rarity)
+  const { policy, delay, lost, window } = drawn()
   const keep = { wins: policy.minWinRate!, spend: policy.minSpend! }
-  const reward = constrained((of) => drawnMarket(of, bids).market, seed, bids, keep)
+  const reward = constrained((of) => drawn(of).market, seed, bids, keep)
   let [atOwn, late] = [0, 0]
-  const { market, restore } = controlled(drawnMarket(seed, bids).market, control)
+  const { market, restore } = controlled(drawn().market, control)
   const { rows } = drive(market, {
     ...{ bids, seed, policy, delay, lost, reward, rowBids },
     create: () => createLearner({ attributionWindow: window, slices: true }),
@@ -66,11 +70,6 @@ export function runDrawn(seed: number, bids: number, control: Control): Found {
   }
 }
 
-const quantile = (of: readonly number[], share: number) => {
-  const sorted = [...of].sort((one, other) => one - other)
-  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))]!
-}
-
 /** A quantile and its standard error, by the bootstrap. */
 function withError(of: readonly number[], share: number): string {
   const random = source(1)
@@ -85,6 +84,33 @@ function withError(of: readonly number[], share: number): string {
   return `${quantile(of, share).toFixed(3)} ± ${Math.sqrt(variance).toFixed(3)}`
 }
 
+const missedOf = (found: readonly Found[]) => found.filter(({ all }) => all < -missed).length
+
+/** What the learner earns without one part, beside what it earns with all parts on the same markets. */
+export function partsTable(
+  all: readonly Found[],
+  without: Record<string, readonly Found[]>,
+): Table {
+  const margins = (of: readonly Found[]) => of.map(({ margin }) => margin ?? 0)
+  const row = (of: readonly Found[]) => [
+    quantile(margins(of), 0.1).toFixed(3),
+    quantile(margins(of), 0.5).toFixed(3),
+    `${missedOf(of)} of ${of.length}`,
+  ]
+  const own = margins(all)
+  return {
+    head: ['without', 'change of the margin', 'tenth percentile', 'median', 'floors missed'],
+    rows: [
+      ['(all parts)', '', ...row(all)],
+      ...Object.entries(without).map(([part, found]) => {
+        const changes = margins(found).map((margin, n) => margin - own[n]!)
+        const change = `${mean(changes).toFixed(3)} ± ${standardError(changes).toFixed(3)}`
+        return [part, change, ...row(found)]
+      }),
+    ],
+  }
+}
+
 const said = {
   possible: "what the oracle earns, share of the spend at the bids' own prices",
   budget: 'share of the permitted loss that is used',
@@ -95,7 +121,6 @@ const said = {
 /** `about`: which markets. */
 export function drawnTable(about: string, found: readonly Found[]): Block[] {
   const margins = found.flatMap(({ margin }) => (margin === null ? [] : [margin]))
-  const broken = found.filter(({ all }) => all < -missed).length
   const quantiles = (what: string, of: readonly number[]) => [
     what,
     withError(of, 0.1),
@@ -113,7 +138,7 @@ export function drawnTable(about: string, found: readonly Found[]): Block[] {
             found.map((each) => each[name]),
           ),
         ),
-        ['floors missed by more than .3 points', '', `${broken} of ${found.length}`],
+        ['floors missed by more than .3 points', '', `${missedOf(found)} of ${found.length}`],
       ],
     },
   ]

@@ -9,19 +9,15 @@ import { bench, type Run } from '../harness/bench.ts'
 import type { Values } from '../harness/options.ts'
 import type { Block } from '../harness/report.ts'
 import { controls } from './controlled.ts'
-import { drawnTable } from './drawn.ts'
+import { drawnTable, partsTable } from './drawn.ts'
 import { type Goal, goals } from './goals.ts'
 import { parts } from './parts.ts'
-import { draw, goalTable, partsTable } from './results.ts'
+import { draw, goalTable } from './results.ts'
 import { speed } from './speed.ts'
 import type { Done, DrawnDone, DrawnTask, Task } from './task.ts'
 
 const options = {
-  parts: {
-    value: 'synthetic,replay',
-    help: 'the markets on which parts are switched off',
-  },
-  partBids: { value: 0, help: 'instead of 80,000 where parts are switched off' },
+  without: { value: '', help: 'parts that are switched off, with commas; all of parts.ts' },
   threads: { value: 2, help: 'threads of markets and parts', least: 1 },
   goal: { value: '', help: 'numbers of goals, such as 3,3b; none: what has no number' },
   market: { value: '', help: 'markets, with commas between them' },
@@ -30,6 +26,7 @@ const options = {
   first: { value: 0, help: 'the first seed; 0: new ones' },
   drawn: { value: 50, help: 'markets that are drawn at random', least: 1 },
   long: { value: 8, help: 'markets that are drawn at random, of 150,000 bids' },
+  rare: { value: 16, help: 'markets that are drawn at random, with win rates of .1 to 1 %' },
   controlled: { value: 16, help: 'of those, markets that also run with a true loss or curve' },
   data: { value: '', help: 'a folder of recorded prices: goals of its own, read by goals.ts' },
 }
@@ -62,14 +59,12 @@ async function inThreads<T extends { bids: number }, D extends { seed: number }>
 }
 
 const runAll = (tasks: readonly Task[], most: number, say: (line: string) => void) =>
-  inThreads<Task, Done>(tasks, most, ({ goal, seed, without, measured, seconds }) => {
+  inThreads<Task, Done>(tasks, most, ({ goal, seed, measured, seconds }) => {
     const { name, of, market } = goals[goal]!
     const what = `${of} ${market}, ${name}, seed ${seed}`
     const all = Object.entries({ '': measured.value, ...measured.notes })
     const figures = all.map(([key, value]) => `${key} ${value.toFixed(4)}`)
-    say(
-      `  ${what}${without === undefined ? '' : ` without ${without}`}:${figures.join('  ')}  (${seconds.toFixed(1)} s)`,
-    )
+    say(`  ${what}:${figures.join('  ')}  (${seconds.toFixed(1)} s)`)
   })
 
 type Given = Values<typeof options>
@@ -78,6 +73,8 @@ type Given = Values<typeof options>
 const freshSeed = 1 + (Math.floor(Date.now() / 1000) % 1_000_000_000)
 /** Bids of the longer markets. */
 const longBids = 150_000
+/** Bids of markets where wins are rare. */
+const rareBids = 60_000
 const firstSeed = ({ first }: Given) => first || freshSeed
 
 const aboutDrawn: Record<(typeof controls)[number], string> = {
@@ -95,6 +92,7 @@ async function drawn({ quick, options: given, say }: Run<typeof options>): Promi
   const count = quick ? 4 : given.drawn
   const compared = Math.min(count, quick ? 1 : given.controlled)
   const longer = quick ? 0 : given.long
+  const rare = quick ? 0 : given.rare
   const tasksOf = (control: DrawnTask['control'], many: number, bids: number) =>
     Array.from({ length: many }, (_each, n) => ({ control, bids, seed: first + n }))
   const tasks = [
@@ -102,16 +100,20 @@ async function drawn({ quick, options: given, say }: Run<typeof options>): Promi
       tasksOf(control, control === 'learner' ? count : compared, bids),
     ),
     ...tasksOf('learner', longer, longBids),
+    ...tasksOf('learner', rare, rareBids).map((task) => ({ ...task, rare: true })),
   ]
   const done = await inThreads<DrawnTask, DrawnDone>(
     tasks,
     given.threads,
-    ({ control, seed, bids, found }) =>
-      say(`  ${control}, seed ${seed}, ${bids} bids: ${JSON.stringify(found)}`),
+    ({ control, seed, bids, rare, found }) =>
+      say(
+        `  ${control}, seed ${seed}, ${bids} bids${rare ? ', rare' : ''}: ${JSON.stringify(found)}`,
+      ),
   )
   const found = (control: DrawnTask['control'], before = first + count, of = bids) =>
     done
       .filter((each) => each.control === control && each.seed < before && each.bids === of)
+      .filter(({ rare }) => rare !== true)
       .map((each) => each.found)
   const last = first + compared
   const markets = `${compared} markets from seed ${first}.`
@@ -123,6 +125,12 @@ async function drawn({ quick, options: given, say }: Run<typeof options>): Promi
       : drawnTable(
           `The learner. ${longer} markets from seed ${first}, ${longBids} bids each.`,
           found('learner', first + longer, longBids),
+        )),
+    ...(rare === 0
+      ? []
+      : drawnTable(
+          `Wins are rare: win rates of .1 to 1 %. ${rare} markets from seed ${first}, ${rareBids} bids each.`,
+          done.flatMap((each) => (each.rare === true ? [each.found] : [])),
         )),
     ...(compared === 0
       ? []
@@ -150,24 +158,27 @@ async function markets({ quick, options: given, say }: Run<typeof options>): Pro
   ]
 }
 
-/** Goal 3 with every part and without each of them. */
+/** Markets drawn at random, with every part and without each of them. */
 async function ablation({ quick, options: given, say }: Run<typeof options>): Promise<Block[]> {
-  const markets = given.parts.split(',')
-  const chosen = [...goals.keys()].filter(
-    (at) => goals[at]!.of === '3' && markets.includes(goals[at]!.market),
+  const bids = given.bids || (quick ? 5000 : 30_000)
+  const [first, count] = [firstSeed(given), quick ? 2 : given.drawn]
+  const off = given.without === '' ? Object.keys(parts) : given.without.split(',')
+  const tasks = [undefined, ...off].flatMap((without) =>
+    Array.from({ length: count }, (_each, n) => {
+      return { control: 'learner', bids, seed: first + n, without } as const
+    }),
   )
-  const bids = given.partBids || (quick ? 5000 : 80_000)
-  const seeds = seedsOf(given, quick ? 1 : 3)
-  const tasks = [undefined, ...Object.keys(parts)].flatMap((without) =>
-    chosen.flatMap((goal) => seeds.map((seed) => ({ goal, seed, bids, without }))),
+  const done = await inThreads<DrawnTask, DrawnDone>(
+    tasks,
+    given.threads,
+    ({ without, seed, found }) =>
+      say(`  without ${without ?? 'nothing'}, seed ${seed}: ${JSON.stringify(found)}`),
   )
-  const done = await runAll(tasks, given.threads, say)
+  const found = (part: string | undefined) =>
+    done.flatMap((each) => (each.without === part ? [each.found] : []))
   return [
-    `Goal 3 without one part: change of the margin's share, its standard error over seeds ${seeds.join(', ')} (the same seeds with and without), and the smaller of the shares of wins and of spend that are kept, which must be .97; ${bids / 1000}k bids.`,
-    partsTable(
-      chosen.map((at) => goals[at]!.market),
-      chosen.map((at) => done.filter(({ goal }) => goal === at)),
-    ),
+    `${count} markets from seed ${first}, ${bids} bids each. Margin at kept floors, share of what the oracle earns; its mean change where one part is switched off, with the standard error over markets.`,
+    partsTable(found(undefined), Object.fromEntries(off.map((part) => [part, found(part)]))),
   ]
 }
 

@@ -2,7 +2,7 @@
 
 import { Evidence } from '../../opd/learner/control/evidence.ts'
 import { Guards } from '../../opd/learner/control/guards.ts'
-import { SupplierState } from '../../opd/learner/control/supplier-state.ts'
+import { SupplierState, TriedBids } from '../../opd/learner/control/supplier-state.ts'
 import { Curve } from '../../opd/learner/curve/curve.ts'
 import { PriceDensities } from '../../opd/learner/curve/price-density.ts'
 import { OnlineLearner } from '../../opd/learner/learner.ts'
@@ -22,6 +22,13 @@ export function replaced<T extends object, K extends keyof T>(
   }
 }
 
+/** Replaces what is read of an object by one value, and returns a function that restores it. */
+function replacedGetter<T extends object, K extends keyof T>(of: T, name: K, by: T[K]): () => void {
+  const own = Object.getOwnPropertyDescriptor(of, name)!
+  Object.defineProperty(of, name, { ...own, get: () => by })
+  return () => Object.defineProperty(of, name, own)
+}
+
 const { total } = Evidence.prototype
 const { fit } = Form.prototype
 
@@ -35,11 +42,8 @@ export const parts: Readonly<Record<string, () => () => void>> = {
     }),
   'steps between fits': () => replaced(Curve.prototype, 'train', () => undefined),
   exploration: () => replaced(SupplierState.prototype, 'exploration', () => 0),
-  'bids held': () => {
-    const own = Object.getOwnPropertyDescriptor(SupplierState.prototype, 'heldShare')!
-    Object.defineProperty(SupplierState.prototype, 'heldShare', { ...own, get: () => 0 })
-    return () => Object.defineProperty(SupplierState.prototype, 'heldShare', own)
-  },
+  'bids held': () => replacedGetter(SupplierState.prototype, 'heldShare', 0),
+  'trust by results': () => replacedGetter(TriedBids.prototype, 'trust', 1),
   'losses as verified': () =>
     replaced(Evidence.prototype, 'total', function (this: Evidence, of, name) {
       return of === 'compared' ? 0 : total.call(this, of, name)

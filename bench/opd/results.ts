@@ -4,7 +4,6 @@ import type { Cell, Image, Table } from '../harness/report.ts'
 import { mean, standardError } from '../harness/statistics.ts'
 import { type Row, sumOf } from './drive.ts'
 import type { Goal } from './goals.ts'
-import { parts } from './parts.ts'
 import type { Done } from './task.ts'
 
 const within = (value: number, { atLeast, atMost }: { atLeast?: number; atMost?: number }) =>
@@ -43,29 +42,6 @@ export const goalTable = (goals: readonly { goal: Goal; done: readonly Done[] }[
   head: ['#', 'market', 'what', 'goal', 'measured', 'standard error', 'result', 'also'],
   rows: goals.map(({ goal, done }) => row(goal, done)),
 })
-
-/** By market, the measurements with all parts and without each of them. */
-export function partsTable(markets: readonly string[], done: readonly (readonly Done[])[]): Table {
-  const cell = (of: readonly Done[], part: string | undefined) => {
-    const values: number[] = []
-    const least: number[] = []
-    for (const { seed, without, measured } of of) {
-      if (without !== part) continue
-      const all = of.find((each) => each.seed === seed && each.without === undefined)!
-      values.push(measured.value - (part === undefined ? 0 : all.measured.value))
-      least.push(Math.min(measured.notes.wins!, measured.notes.spend!))
-    }
-    const sign = part !== undefined && mean(values) >= 0 ? '+' : ''
-    return `${sign}${mean(values).toFixed(3)} ± ${standardError(values).toFixed(3)}, ${mean(least).toFixed(3)}`
-  }
-  return {
-    head: ['without', ...markets],
-    rows: [undefined, ...Object.keys(parts)].map((part) => [
-      part ?? '(all parts: the share)',
-      ...done.map((of) => cell(of, part)),
-    ]),
-  }
-}
 
 /** About 60 points of a run, because more cannot be distinguished. */
 function coarser(rows: readonly Row[]): Row[] {

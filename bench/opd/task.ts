@@ -10,8 +10,6 @@ export interface Task {
   goal: number
   seed: number
   bids: number
-  /** Of `parts`. */
-  without?: string | undefined
 }
 export interface Done extends Task {
   measured: Measured
@@ -21,27 +19,33 @@ export interface DrawnTask {
   control: Control
   seed: number
   bids: number
+  /** Win rates of .1 to 1 %. */
+  rare?: boolean | undefined
+  /** Of `parts`. */
+  without?: string | undefined
 }
 export interface DrawnDone extends DrawnTask {
   found: Found
 }
 
 function perform(task: Task): Done {
-  const { goal, seed, bids, without } = task
+  const { goal, seed, bids } = task
   const from = performance.now()
-  const restore = without === undefined ? null : parts[without]!()
   const measured = goals[goal]!.measure(seed, bids)
-  restore?.()
   return { ...task, measured, seconds: (performance.now() - from) / 1000 }
+}
+
+function performDrawn(task: DrawnTask): DrawnDone {
+  const { seed, bids, control, rare, without } = task
+  const restore = without === undefined ? null : parts[without]!()
+  const found = runDrawn(seed, bids, control, rare)
+  restore?.()
+  return { ...task, found }
 }
 
 if (parentPort !== null && workerData === 'opd task') {
   const port = parentPort
   port.on('message', (task: Task | DrawnTask) =>
-    port.postMessage(
-      'control' in task
-        ? { ...task, found: runDrawn(task.seed, task.bids, task.control) }
-        : perform(task),
-    ),
+    port.postMessage('control' in task ? performDrawn(task) : perform(task)),
   )
 }

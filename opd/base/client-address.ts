@@ -6,7 +6,11 @@ export type AddressCheck = (address: string) => boolean
 
 const familyOf = (address: string) => (isIP(address) === 6 ? 'ipv6' : 'ipv4')
 
-/** `ranges`: addresses and CIDR ranges that the configuration has validated. */
+/**
+ * A check whether an address is in one of some ranges.
+ *
+ * @param ranges addresses and CIDR ranges (`10.0.0.0/8`) that the configuration has validated
+ */
 export function addressRanges(ranges: readonly string[]): AddressCheck {
   const list = new BlockList()
   for (const range of ranges) {
@@ -17,12 +21,20 @@ export function addressRanges(ranges: readonly string[]): AddressCheck {
   return (address) => list.check(address, familyOf(address))
 }
 
-/** The IPv4 address inside `::ffff:1.2.3.4`, as a dual-stack listener reports IPv4 peers. */
+/**
+ * The IPv4 address inside `::ffff:1.2.3.4`, as a dual-stack listener reports IPv4 peers.
+ *
+ * @param address of a socket, without port
+ */
 export function plainAddress(address: string): string {
   return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address
 }
 
-/** The address without port, brackets and zone; null: not an address. */
+/**
+ * The address without port, brackets and zone; null: not an address.
+ *
+ * @param text an address as a header or a socket has it: `10.0.0.1`, `10.0.0.1:80`, `[::1]:80`, `fe80::1%eth0`
+ */
 export function addressOf(text: string): string | null {
   const bare = text
     .trim()

@@ -35,7 +35,11 @@ export function decimal(text: string): Decimal | null {
   return scale >= 0 ? { digits, scale } : { digits: digits * 10n ** BigInt(-scale), scale: 0 }
 }
 
-/** Parses a plain decimal with or without a sign, as a database formats it. */
+/**
+ * Parses a plain decimal with or without a sign, as a database formats it.
+ *
+ * @param text such as `-0.25`; without an exponent
+ */
 export function signedDecimal(text: string): Decimal {
   const point = text.indexOf('.')
   if (point === -1) return { digits: BigInt(text), scale: 0 }
@@ -43,7 +47,11 @@ export function signedDecimal(text: string): Decimal {
   return { digits, scale: text.length - point - 1 }
 }
 
-/** Without an exponent and without trailing zeros: `2.5`, `0.75`, `100`. */
+/**
+ * Without an exponent and without trailing zeros: `2.5`, `0.75`, `100`.
+ *
+ * @param value of any sign
+ */
 export function decimalText({ digits, scale }: Decimal): string {
   if (scale === 0) return digits.toString()
   const negative = digits < 0n
@@ -57,7 +65,11 @@ export function decimalText({ digits, scale }: Decimal): string {
 
 const plainText = /^\d+(?:\.\d+)?$/
 
-/** The same value without an exponent. A text without an exponent is returned unchanged (`1.00`). */
+/**
+ * The same value without an exponent. A text without an exponent is returned unchanged (`1.00`).
+ *
+ * @param text a decimal of JSON, such as `1e-3`
+ */
 export function plain(text: string): string {
   if (plainText.test(text)) return text
   const value = decimal(text)
@@ -73,28 +85,53 @@ function aligned(a: Decimal, b: Decimal): [bigint, bigint, number] {
   ]
 }
 
-/** Below 0, 0 or above 0 as `a` is to `b`. */
+/**
+ * Below 0, 0 or above 0 as `a` is to `b`.
+ *
+ * @param a of any scale; 1.0 and 1.00 are equal
+ * @param b likewise
+ */
 export function compare(a: Decimal, b: Decimal): number {
   const [left, right] = aligned(a, b)
   return left < right ? -1 : left > right ? 1 : 0
 }
 
-/** The exact product. */
+/**
+ * The exact product.
+ *
+ * @param a of any scale
+ * @param b of any scale; the scales are added
+ */
 export function times(a: Decimal, b: Decimal): Decimal {
   return { digits: a.digits * b.digits, scale: a.scale + b.scale }
 }
 
-/** The exact sum. */
+/**
+ * The exact sum.
+ *
+ * @param a of any scale
+ * @param b of any scale; the result has the larger one
+ */
 export function plus(a: Decimal, b: Decimal): Decimal {
   const [left, right, scale] = aligned(a, b)
   return { digits: left + right, scale }
 }
 
-/** The exact difference `a - b`, which may be negative. */
+/**
+ * The exact difference `a - b`, which may be negative.
+ *
+ * @param a of any scale
+ * @param b of any scale; the result has the larger one
+ */
 export const minus = (a: Decimal, b: Decimal): Decimal =>
   plus(a, { digits: -b.digits, scale: b.scale })
 
-/** `a - b` of two decimal texts as decimal text, which may be negative; null: one of them is not a decimal. */
+/**
+ * `a - b` of two decimal texts as decimal text, which may be negative; null: one of them is not a decimal.
+ *
+ * @param a a decimal without a sign, also with an exponent
+ * @param b likewise
+ */
 export function difference(a: string, b: string): string | null {
   const left = decimal(a)
   const right = decimal(b)
@@ -115,14 +152,22 @@ export function dividedBy(value: Decimal, by: Decimal, scale = 6): Decimal {
   return { digits: (above + half) / below, scale }
 }
 
-/** Millionths, rounded up: the lowest price with six fractional digits that is not below the value. */
+/**
+ * Millionths, rounded up: the lowest price with six fractional digits that is not below the value.
+ *
+ * @param value digits and a scale of 0 or more; not negative
+ */
 export function ceilMicros({ digits, scale }: Decimal): bigint {
   if (scale <= 6) return digits * 10n ** BigInt(6 - scale)
   const unit = 10n ** BigInt(scale - 6)
   return (digits + unit - 1n) / unit
 }
 
-/** Millionths, rounded down. */
+/**
+ * Millionths, rounded down.
+ *
+ * @param value digits and a scale of 0 or more; not negative
+ */
 export function floorMicros({ digits, scale }: Decimal): bigint {
   return scale <= 6 ? digits * 10n ** BigInt(6 - scale) : digits / 10n ** BigInt(scale - 6)
 }
@@ -154,6 +199,8 @@ export function shortMicros(text: string): number {
 /**
  * Millionths, rounded up, of a plain text with more than six fractional digits that has a digit other than 0 beyond the
  * sixth; -1: not possible.
+ *
+ * @param text without sign and exponent, of at most 40 characters
  */
 export function ceiledShortMicros(text: string): number {
   const { length } = text
@@ -182,7 +229,11 @@ export function microsText(micros: number): string {
   return bigMicrosText(BigInt(micros))
 }
 
-/** Plain decimal text of millionths, which may be more than a safe integer. */
+/**
+ * Plain decimal text of millionths, which may be more than a safe integer.
+ *
+ * @param micros millionths, of any size and sign
+ */
 export function bigMicrosText(micros: bigint): string {
   return decimalText({ digits: micros, scale: 6 })
 }

@@ -3,7 +3,13 @@ interface Mapping<Key, Value> {
   set(key: Key, value: Value): unknown
 }
 
-/** The value of a key. If it is absent, the result of `make`, which is then set. */
+/**
+ * The value of a key. If it is absent, the result of `make`, which is then set.
+ *
+ * @param map is changed if the key is absent
+ * @param key compared as the map does
+ * @param make is called at most once; what it throws reaches the caller, and nothing is set
+ */
 export function getOrAdd<Key, Value>(
   map: Mapping<Key, Value>,
   key: Key,

@@ -19,7 +19,12 @@ export const others = '_other'
 /** Suppliers that have all series, the busiest ones if there are more. This bounds the size of a scrape. */
 export const maxSuppliers = 300
 
-/** Yields null after each element: the counts of thousands of suppliers take several slices of a scrape. */
+/**
+ * Yields null after each element: the counts of thousands of suppliers take several slices of a scrape.
+ *
+ * @param all in any order; read once
+ * @param countOf is called once for each element
+ */
 export function* busiest<T>(
   all: Iterable<T>,
   countOf: (of: T) => number,
@@ -92,14 +97,30 @@ export const histogram = rowOf('histogram')
 /** The row of a summary, whose samples name their series (`…_sum`, `…_count`). */
 export const summary = rowOf('summary')
 
-/** The samples of a metric with one series. */
+/**
+ * The samples of a metric with one series.
+ *
+ * @param value in the unit that the name of the metric ends with
+ * @param labels none if absent
+ */
 export const one = (value: number, labels: Labels = {}): Sample[] => [{ value, labels }]
 
-/** Samples of a metric with one label. */
+/**
+ * Samples of a metric with one label.
+ *
+ * @param label its name
+ * @param values pairs of the value of the label and of the sample
+ */
 export const byLabel = (label: string, values: Iterable<readonly [string, number]>): Sample[] =>
   [...values].map(([name, value]) => ({ value, labels: { [label]: name } }))
 
-/** The same, with a value for each of some names. */
+/**
+ * The same, with a value for each of some names.
+ *
+ * @param label its name
+ * @param names values of the label, in the order of `/metrics`
+ * @param value the sample of a name, called at each scrape
+ */
 export const byName = <N extends string>(
   label: string,
   names: readonly N[],
@@ -120,13 +141,20 @@ export interface RegisteredMetric {
   samples?: () => Iterable<Sample | null>
 }
 
-/** prom-client declares that the array has other objects than the metrics themselves. */
+/**
+ * prom-client declares that the array has other objects than the metrics themselves.
+ *
+ * @param registry of this process
+ */
 export const metricsOf = (registry: Registry): RegisteredMetric[] =>
   registry.getMetricsAsArray() as unknown as RegisteredMetric[]
 
 /**
  * Registers the rows. prom-client calls `get`, which returns all samples at once; the text of `/metrics` is rendered
  * from `samples`, in slices.
+ *
+ * @param registry must not have a metric of the same name
+ * @param rows are read at each scrape
  */
 export function registerRows(registry: Registry, rows: readonly MetricRow[]): void {
   for (const [name, type, help, samples] of rows) {

@@ -44,7 +44,11 @@ export class WorkQueue {
   }
 }
 
-/** Runs a job without overlap. All calls during a run share it. */
+/**
+ * Runs a job without overlap. All calls during a run share it.
+ *
+ * @param job its rejection reaches all callers of that run
+ */
 export function shareRun<T>(job: () => Promise<T>): () => Promise<T> {
   const exclusive = new ExclusiveJob(job)
   return () => exclusive.share()

@@ -61,14 +61,26 @@ const maxWaiting = 256
 /** Milliseconds that a caller may go on sending before it reads its refusal. */
 const linger = 1000
 
-/** The connection of a response, also when the response has none any more. */
+/**
+ * The connection of a response, also when the response has none any more.
+ *
+ * @param response of a server of this process
+ */
 export const connectionOf = (response: ServerResponse): Socket => response.req.socket
 
-/** The response to the newest request that was accepted on this connection. */
+/**
+ * The response to the newest request that was accepted on this connection.
+ *
+ * @param connection of a server that is `pipelined`; null before its first request
+ */
 export const newestResponse = (connection: Socket): ServerResponse | null =>
   pipelines.get(connection)?.newest ?? null
 
-/** Whether all requests of the connection have their responses, and another one is accepted. */
+/**
+ * Whether all requests of the connection have their responses, and another one is accepted.
+ *
+ * @param connection of a server that is `pipelined`
+ */
 export function isIdle(connection: Socket): boolean {
   const { newest, refused, last } = pipelineOf(connection)
   return connection.writable && !refused && !last && (newest === null || newest.writableFinished)
@@ -102,7 +114,12 @@ function inOrder(request: IncomingMessage, response: ServerResponse, serve: Hand
   )
 }
 
-/** Serves the requests of `server` one at a time on each connection. */
+/**
+ * Serves the requests of `server` one at a time on each connection.
+ *
+ * @param server must have no listener of requests yet
+ * @param options its limits and what serves a request
+ */
 export function pipelined(server: Server | TlsServer, options: Pipelining): void {
   const { serve } = options
   server.on('request', (request, response) => inOrder(request, response, serve))
@@ -145,6 +162,9 @@ function end(connection: Socket, refusal: string): void {
  * Refuses bytes that are not a request, or that came too late: writes `refusal`, a whole response, when all responses
  * before it are written, and closes. A request that is cut short gets `refusal` as its response, if its response has
  * not begun.
+ *
+ * @param connection of a server that is `pipelined`
+ * @param refusal head and body, as they are written
  */
 export function refuseBytes(connection: Socket, refusal: string): void {
   const pipeline = pipelineOf(connection)

@@ -15,7 +15,11 @@ export function mulberry32(seed: number): Random {
   }
 }
 
-/** A standard normal number (Box-Muller). */
+/**
+ * A standard normal number (Box-Muller).
+ *
+ * @param random of 0 up to 1, exclusive; called twice
+ */
 export function normal(random: Random): number {
   return Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random())
 }

@@ -19,7 +19,11 @@ interface RedisAddress {
 const form = /^redis(s?)(?:\+(sentinel|cluster))?:\/\/(?:([^@/]*)@)?([^@/]+)(?:\/([^?#]*))?$/
 const hostForm = /^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$/
 
-/** null: not an address. */
+/**
+ * null: not an address.
+ *
+ * @param text a URL of the configuration: `redis://`, `rediss://`, with several hosts for Sentinel and Cluster
+ */
 export function redisAddress(text: string): RedisAddress | null {
   const [whole, secure, kind = 'server', credentials = '', hosts = '', path = ''] =
     form.exec(text) ?? []

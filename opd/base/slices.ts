@@ -8,7 +8,11 @@ export interface Slices {
   next(): Promise<void> | undefined
 }
 
-/** The result of a generator, which yields where the event loop may serve bid traffic. */
+/**
+ * The result of a generator, which yields where the event loop may serve bid traffic.
+ *
+ * @param work what it throws rejects the promise
+ */
 export async function inSlices<T>(work: Generator<unknown, T>): Promise<T> {
   let slice = work.next()
   for (; !slice.done; slice = work.next()) await nextIteration()
@@ -19,6 +23,9 @@ const nextIteration = () => new Promise<void>((resolve) => setImmediate(resolve)
 
 /**
  * Slices of 1 ms, the first of which begins now.
+ *
+ * @param now milliseconds of a monotonic clock
+ * @param yieldToLoop resolves when the event loop has served what waited
  *
  * @example
  * ```ts
@@ -41,7 +48,11 @@ export function createSlices(now = () => performance.now(), yieldToLoop = nextIt
   }
 }
 
-/** The result of work that is divided into slices, without a pause. */
+/**
+ * The result of work that is divided into slices, without a pause.
+ *
+ * @param slices is run to its end in this call
+ */
 export function drained<T>(slices: Iterator<unknown, T>): T {
   for (;;) {
     const slice = slices.next()

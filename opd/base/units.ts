@@ -1,6 +1,10 @@
 import * as z from 'zod'
 
-/** `host:port`, the host a name, an IPv4 address or an IPv6 address in brackets. */
+/**
+ * `host:port`, the host a name, an IPv4 address or an IPv6 address in brackets.
+ *
+ * @param example for the error of another text
+ */
 export const hostPort = (example: string) =>
   z
     .string()
@@ -34,7 +38,11 @@ function scaled(text: string, units: Readonly<Record<string, number>>): number |
 /** The longest timer of Node, 2^31 - 1 ms: a longer one fires at once. */
 const maxDuration = 2 ** 31 - 1
 
-/** `120ms`, `5s`, `10m`, `48h`, `2d` in YAML; a number of milliseconds after parsing. */
+/**
+ * `120ms`, `5s`, `10m`, `48h`, `2d` in YAML; a number of milliseconds after parsing.
+ *
+ * @param fallback as in YAML, such as `5s`
+ */
 export function duration(fallback: string) {
   const wanted = 'a duration such as 120ms, 5s, 10m, 48h, 2d'
   return z
@@ -58,7 +66,11 @@ const bytesOf = (value: number | string) =>
 const largestSize = 1024 ** 3
 const tooLarge = 'a size of at most 1GiB'
 
-/** `64KiB`, `1MiB`, or a whole number of bytes in YAML; a number of bytes after parsing. */
+/**
+ * `64KiB`, `1MiB`, or a whole number of bytes in YAML; a number of bytes after parsing.
+ *
+ * @param fallback as in YAML, such as `64KiB`
+ */
 export function size(fallback: string) {
   return z
     .union([
@@ -70,7 +82,11 @@ export function size(fallback: string) {
     .refine((bytes) => bytes <= largestSize, tooLarge)
 }
 
-/** The same, or `auto`, the default. */
+/**
+ * The same, or `auto`, the default.
+ *
+ * @returns a schema; `auto` stays a text
+ */
 export function autoSize() {
   return z
     .union([

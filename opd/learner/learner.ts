@@ -127,7 +127,7 @@ export class OnlineLearner implements NodeLearner {
     const bytes = new Uint8Array(featureBytes)
     writeFeatures(facts, bytes)
     keysOf(bytes, this.trainer.now, this.keys)
-    this.curve.load(this.keys, Math.log(inBa), hasFloor(bytes))
+    this.curve.loadBid(this.keys, Math.log(inBa), hasFloor(bytes))
     return this.curve.wins(Math.min(price, inBa))
   }
 
@@ -151,7 +151,7 @@ export class OnlineLearner implements NodeLearner {
         floor: floorOf(features),
         chances(prices) {
           keysOf(features, trainer.now, keys)
-          curve.load(keys, lnIn, hasFloor(features))
+          curve.loadBid(keys, lnIn, hasFloor(features))
           return prices.map((price) => curve.wins(Math.min(price, inBa)))
         },
       }
@@ -178,8 +178,8 @@ export class OnlineLearner implements NodeLearner {
   }
 
   delta(): Uint8Array {
-    const [rows, records] = [this.trainer.log.take(), this.suppliers.delta()]
-    this.deltaSums.add(rows, records)
+    const [rows, records] = [this.trainer.log.takeRows(), this.suppliers.delta()]
+    this.deltaSums.addDelta(rows, records)
     return writeDelta(rows, records)
   }
 
@@ -188,9 +188,9 @@ export class OnlineLearner implements NodeLearner {
     if (read === null) throw new DeltaError('a delta is damaged, or not a delta')
     const { rows, records } = read
     this.trainer.accompanied()
-    this.trainer.received.add(rows)
+    this.trainer.received.addRows(rows)
     this.suppliers.merge(records)
-    this.deltaSums.add(rows, records)
+    this.deltaSums.addDelta(rows, records)
   }
 
   snapshot(): Uint8Array {
@@ -199,15 +199,15 @@ export class OnlineLearner implements NodeLearner {
 
   snapshotting(taken = () => {}): Generator<undefined, Uint8Array[]> {
     const { curve, trainer, suppliers } = this
-    return writeSnapshot(curve.weights, trainer, suppliers, () => this.take(taken))
+    return writeSnapshot(curve.weights, trainer, suppliers, () => this.takeOrigin(taken))
   }
 
   *sharing(taken: () => void): Generator<undefined, Uint8Array[]> {
     yield* this.trainer.received.catchingUp()
-    return yield* writeCurve(this.curve.weights, () => this.take(taken))
+    return yield* writeCurve(this.curve.weights, () => this.takeOrigin(taken))
   }
 
-  private take(taken: () => void): Origin {
+  private takeOrigin(taken: () => void): Origin {
     taken()
     const { fitted, deltaSums } = this
     return { fitted, deltaSums }
@@ -227,8 +227,8 @@ export class OnlineLearner implements NodeLearner {
     for (const delta of deltas) {
       const own = readDelta(delta)
       if (own === null) continue
-      received.repeated.add(own.rows)
-      deltaSums.add(own.rows, own.records)
+      received.repeated.addRows(own.rows)
+      deltaSums.addDelta(own.rows, own.records)
     }
     this.catchUp(deltaSums)
     return true

@@ -43,10 +43,10 @@ class Values {
 
   of(sent: string | undefined): Value {
     if (sent === undefined) return unknown
-    return this.values.get(sent) ?? this.add(sent)
+    return this.values.get(sent) ?? this.addValue(sent)
   }
 
-  private add(sent: string): Value {
+  private addValue(sent: string): Value {
     const { values, limit } = this
     const text = values.size < limit ? this.read(sent) : null
     if (text === null) return other

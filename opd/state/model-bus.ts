@@ -27,6 +27,8 @@ export type Look = Record<SharedPart, SeenPart> & { leads: boolean; alone?: bool
 export interface ModelBus {
   /** Appends one delta of this node's model. */
   publish(mode: Mode, delta: Uint8Array): Promise<void>
+  /** Whether a delta that was published has not reached the store of all nodes. Absent: `publish` resolves when it has. */
+  isWaiting?(mode: Mode, delta: Uint8Array): boolean
   /** Deltas after the position `from` (`0`: from the beginning), each with its position. `last`: next `from`. */
   fetch(
     mode: Mode,

@@ -38,8 +38,27 @@ interface ModelStoreOptions {
 
 /** The journal of the outcomes that trained the models of this node. */
 export interface TrainingJournal {
-  /** Returns whether all outcomes that were applied before the call are settled, so that no other node applies them again. */
+  /**
+   * Returns whether all outcomes that were applied before the call are settled, so that no other node applies them again. The
+   * updates of the models that they trained have been taken.
+   */
   settleApplied(): Promise<boolean>
+}
+
+/** An update that other nodes do not have yet. */
+export interface UnsentDelta {
+  id: string
+  mode: Mode
+  /** Its envelope. */
+  bytes: () => Uint8Array
+}
+
+/** What a node has learned and not sent. */
+export interface UnsentDeltas {
+  /** All updates that wait. `takes`: including one of what was learned until this moment. */
+  unsent(takes: boolean): readonly UnsentDelta[]
+  /** Sends updates of a process that has ended, perhaps after it had sent them. */
+  adopt(deltas: readonly { mode: Mode; bytes: Uint8Array }[]): void
 }
 
 /** The model of one mode. */
@@ -153,6 +172,7 @@ export class ModelStore {
    * be trained twice with an outcome: this process ends, and another one applies what the journal still has.
    */
   async isSettled(): Promise<boolean> {
+    for (const mode of modes) this.takeDelta(mode)
     let settled = false
     const settling = this.options.journal.settleApplied().then((is) => {
       settled = is

@@ -12,9 +12,10 @@ import { atMost } from '../base/at-most.ts'
 import type { Log } from '../base/log.ts'
 import { shareRun, WorkQueue } from '../base/one-at-a-time.ts'
 import { type Mode, modes } from '../shared/arms.ts'
-import { decodeEnvelope, encodeEnvelope } from './envelope.ts'
+import { decodeEnvelope, type Envelope, encodeEnvelope } from './envelope.ts'
 import { keepEvery, type ModelBus } from './model-bus.ts'
 import type { ModelManager } from './model-manager.ts'
+import type { UnsentDelta, UnsentDeltas } from './model-store.ts'
 import { SharedModel } from './shared-model.ts'
 
 /** Milliseconds. */
@@ -27,6 +28,8 @@ const closeTimeout = 2000
  * delta in two seconds, and the node that leads can merge those of many.
  */
 const busyDeltaBytes = 96 * 1024
+/** Deltas of a mode that are kept while the store of all nodes does not have them. */
+const maxPublished = 100
 
 /** all: prices, and leads if no other node does; train: the same, without traffic of its own; serve: prices, never leads. */
 export type NodeRole = 'all' | 'serve' | 'train'
@@ -45,7 +48,7 @@ interface ModelSyncOptions {
 }
 
 /** Exchanges model updates with the other nodes, and leads if no other node does. */
-export class ModelSync {
+export class ModelSync implements UnsentDeltas {
   private readonly modelManager: ModelManager
   private readonly models: ModelManager['models']
   private readonly bus: ModelBus
@@ -58,9 +61,15 @@ export class ModelSync {
   /** `old`: of an earlier epoch; `seen`: received before. */
   private readonly deltas = { sent: 0, merged: 0, refused: 0, old: 0, seen: 0 }
   private readonly timers: readonly NodeJS.Timeout[]
+  /** Deltas that were published, and have not reached the store of all nodes. */
+  private readonly published: Record<Mode, { delta: Envelope; bytes: Uint8Array }[]> = {
+    revenue: [],
+    margin: [],
+  }
   private hasJoined = false
   private renewing: Promise<boolean | null> = Promise.resolve(null)
-  private readonly isBusy: Record<Mode, boolean> = { revenue: false, margin: false }
+  /** Updates wait for the next round: the last one was large, or could not be sent. */
+  private readonly isWaiting: Record<Mode, boolean> = { revenue: false, margin: false }
   /** Of rounds and exchanges. The lease is renewed beside them. */
   private readonly queue = new WorkQueue()
 
@@ -107,6 +116,27 @@ export class ModelSync {
   /** Whether this node has had the model of the others, or has waited for it for `joinTimeout`. */
   get joined(): boolean {
     return this.hasJoined || this.now() - this.began > joinTimeout
+  }
+
+  unsent(takes: boolean): readonly UnsentDelta[] {
+    return modes.flatMap((mode) => {
+      const outbox = takes ? this.models.takeDelta(mode) : this.models.of(mode).outbox
+      const waiting = this.published[mode].filter(({ bytes }) => this.bus.isWaiting?.(mode, bytes))
+      this.published[mode] = waiting.slice(-maxPublished)
+      return [...this.published[mode].map(({ delta }) => delta), ...outbox].map((delta) => ({
+        id: `${mode} ${delta.node} ${delta.epoch} ${delta.sequence}`,
+        mode,
+        bytes: () => encodeEnvelope(delta),
+      }))
+    })
+  }
+
+  adopt(deltas: readonly { mode: Mode; bytes: Uint8Array }[]): void {
+    for (const { mode, bytes } of deltas) {
+      const delta = decodeEnvelope(Buffer.from(bytes))
+      if (delta === null) this.refuseDamaged(mode)
+      else if (delta.node !== this.models.node) this.models.of(mode).outbox.push(delta)
+    }
   }
 
   /** Runs one round immediately. */
@@ -167,12 +197,9 @@ export class ModelSync {
   private readonly exchange = shareRun(() =>
     this.queue.enqueue(async () => {
       try {
-        for (const mode of modes) {
-          if (this.modelManager.of(mode).isFrozen) continue
-          const isWaiting = this.isBusy[mode] || this.models.of(mode).outbox.length > 0
-          if (!isWaiting) await this.send(mode)
-          if (this.sharedModels[mode].merges) await this.receive(mode)
-        }
+        const learning = modes.filter((mode) => !this.modelManager.of(mode).isFrozen)
+        await this.send(...learning.filter((mode) => !this.isWaiting[mode]))
+        for (const mode of learning) if (this.sharedModels[mode].merges) await this.receive(mode)
       } catch (error) {
         this.logFailure(error)
       }
@@ -183,18 +210,38 @@ export class ModelSync {
    * Sends what this node has trained with until now, if the journal has settled it. Returns whether it was sent. It does not
    * wait for what is trained meanwhile.
    */
-  private async send(mode: Mode): Promise<boolean> {
-    const outbox = this.models.takeDelta(mode)
-    const taken = new Set(outbox)
-    this.isBusy[mode] = (outbox.at(-1)?.delta.length ?? 0) > busyDeltaBytes
-    if (outbox.length > 0 && !(await this.models.isSettled())) return false
+  private async send(...sending: readonly Mode[]): Promise<boolean> {
+    const outboxes = sending.map((mode) => ({ mode, outbox: this.models.takeDelta(mode) }))
+    const taken = new Map(outboxes.map(({ mode, outbox }) => [mode, new Set(outbox)]))
+    for (const { mode } of outboxes) this.isWaiting[mode] = true
+    const isEmpty = outboxes.every(({ outbox }) => outbox.length === 0)
+    if (!isEmpty && !(await this.models.isSettled())) return false
+    for (const { mode, outbox } of outboxes) await this.publish(mode, outbox, taken.get(mode)!)
+    return true
+  }
+
+  /** Publishes the updates of an outbox that were taken. */
+  private async publish(
+    mode: Mode,
+    outbox: Envelope[],
+    taken: ReadonlySet<Envelope>,
+  ): Promise<void> {
+    let last: Envelope | undefined
     for (let [next] = outbox; next !== undefined && taken.has(next); [next] = outbox) {
-      await this.bus.publish(mode, encodeEnvelope(next))
+      last = next
+      const bytes = encodeEnvelope(next)
+      await this.bus.publish(mode, bytes)
+      if (this.bus.isWaiting?.(mode, bytes)) this.published[mode].push({ delta: next, bytes })
       this.deltas.sent++
       this.sharedModels[mode].sent(next)
       if (outbox[0] === next) outbox.shift()
     }
-    return true
+    this.isWaiting[mode] = (last?.delta.length ?? 0) > busyDeltaBytes
+  }
+
+  private refuseDamaged(mode: Mode): void {
+    this.deltas.refused++
+    this.log.error({ mode }, 'a model delta was refused: damaged')
   }
 
   /** false: the delta is of a later epoch. */
@@ -202,8 +249,7 @@ export class ModelSync {
     const { deltas, log, models } = this
     const envelope = decodeEnvelope(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length))
     if (envelope === null) {
-      deltas.refused++
-      log.error({ mode }, 'a model delta was refused: damaged')
+      this.refuseDamaged(mode)
       return true
     }
     try {

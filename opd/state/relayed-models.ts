@@ -109,6 +109,7 @@ export function relayedModels(
   return {
     first: {
       publish,
+      isWaiting: (mode, delta) => relayOf(mode).outgoing.includes(delta),
       async fetch(mode, from) {
         const relay = relayOf(mode)
         if (!isAway)

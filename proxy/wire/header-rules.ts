@@ -24,7 +24,11 @@ export class HeaderRules {
   }
 }
 
-/** null: there is nothing to change. */
+/**
+ * null: there is nothing to change.
+ *
+ * @param config of a supplier: fields to set, names to remove in any case, and files whose text is the value of a field
+ */
 export function headerRules(config: {
   set: Readonly<Record<string, string>>
   remove: readonly string[]

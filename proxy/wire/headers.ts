@@ -47,14 +47,24 @@ function isBlank(code: number): boolean {
   return code === SPACE || code === HTAB
 }
 
-/** The first line and the fields of a head; its blank line is not included. */
+/**
+ * The first line and the fields of a head; its blank line is not included.
+ *
+ * @param firstLine without CRLF
+ * @param fields names and values in turn
+ */
 export function headText(firstLine: string, fields: readonly string[]): string {
   let text = firstLine
   for (let at = 0; at < fields.length; at += 2) text += `${fields[at]!}: ${fields[at + 1]!}\r\n`
   return text
 }
 
-/** A response without a body that ends its connection; `line`: status and reason; `fields`: whole lines. */
+/**
+ * A response without a body that ends its connection.
+ *
+ * @param line status and reason, such as `400 Bad Request`
+ * @param fields whole lines, each with its CRLF
+ */
 export const closingResponse = (line: string, fields = '') =>
   `HTTP/1.1 ${line}\r\n${fields}Connection: close\r\nContent-Length: 0\r\n\r\n`
 
@@ -65,7 +75,11 @@ export function lengthOf(value: string): number | null {
 
 const hostValue = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(?::\d*)?$/
 
-/** Whether a `Host` is empty or names one host (RFC 9110 7.2). Any other value is refused (RFC 9112 3.2). */
+/**
+ * Whether a `Host` is empty or names one host (RFC 9110 7.2). Any other value is refused (RFC 9112 3.2).
+ *
+ * @param value of the field, without white space around it
+ */
 export const isHost = (value: string): boolean => hostValue.test(value)
 
 /**
@@ -99,6 +113,8 @@ const requestOwned = new Set([
 /**
  * Whether a configuration may set or remove a header of requests to a supplier, by its name in lower case. The coding of the
  * body is that of the caller's bytes.
+ *
+ * @param name in lower case
  */
 export const mayBeSet = (name: string): boolean =>
   !hopByHop.has(name) && !['host', 'content-length', 'content-encoding', 'expect'].includes(name)
@@ -130,7 +146,11 @@ function namedByConnection(raw: readonly string[]): ReadonlySet<string> {
 
 /** Lower-case names by the spelling received: callers send the same few names in each request. Bounded. */
 const lowerCase = new Map<string, string>()
-/** The name in lower case. Short names are kept, so that no request makes theirs again. */
+/**
+ * The name in lower case. Short names are kept, so that no request makes theirs again.
+ *
+ * @param name of a header, in any case
+ */
 export function lower(name: string): string {
   let known = lowerCase.get(name)
   if (known === undefined) {
@@ -152,7 +172,12 @@ interface Forwarding {
   via: string | null
 }
 
-/** The headers of a request to a supplier, without Host and Content-Length. */
+/**
+ * The headers of a request to a supplier, without Host and Content-Length.
+ *
+ * @param raw names and values in turn, of the caller
+ * @param forwarding what is added, replaced and removed
+ */
 export function towardsSupplier(raw: readonly string[], forwarding: Forwarding): string[] {
   const named = namedByConnection(raw)
   const out: string[] = []
@@ -177,7 +202,13 @@ export function towardsSupplier(raw: readonly string[], forwarding: Forwarding):
   return out
 }
 
-/** The headers of a response to the caller. `dropped`: names that are not forwarded. `via`: the value of `Via` to add. */
+/**
+ * The headers of a response to the caller, without those of the connection.
+ *
+ * @param raw names and values in turn
+ * @param dropped names in lower case that are not forwarded
+ * @param via value of the `Via` to add; null: none
+ */
 export function towardsCaller(
   raw: readonly string[],
   dropped = none,
@@ -194,7 +225,12 @@ export function towardsCaller(
   return out
 }
 
-/** The value of a header, by its name in lower case; `undefined` if absent; joined with `, ` if repeated. */
+/**
+ * The value of a header, by its name in lower case; `undefined` if absent; joined with `, ` if repeated.
+ *
+ * @param raw names and values in turn, as node:http gives them
+ * @param wanted in lower case
+ */
 export function header(raw: readonly string[], wanted: string): string | undefined {
   let value: string | undefined
   for (let at = 0; at < raw.length; at += 2) {
@@ -208,6 +244,9 @@ export function header(raw: readonly string[], wanted: string): string | undefin
 /**
  * A transfer coding other than `chunked`, the only one that node:http and undici decode: the body would be forwarded
  * encoded, without the name of its coding. HTTP/1.0 has no transfer codings (RFC 9112 6.1). `undefined`: there is none.
+ *
+ * @param raw names and values in turn
+ * @param http10 the message is of HTTP/1.0
  */
 export function unsupportedCoding(raw: readonly string[], http10: boolean): string | undefined {
   const coding = header(raw, 'transfer-encoding')
@@ -220,10 +259,17 @@ const plain = /^[\t\x20-\x7e]*$/
 /**
  * The reason phrase, if it may be forwarded (RFC 9112 4), otherwise ''. node:http throws on control characters. undici
  * reads UTF-8, and U+010D U+010A written as latin1 are CR and LF: the caller would read fields that were never sent.
+ *
+ * @param message as latin1
  */
 export const plainPhrase = (message: string): string => (plain.test(message) ? message : '')
 
-/** The list without one header, given in lower case. */
+/**
+ * The list without one header, given in lower case.
+ *
+ * @param headers names and values in turn; not changed
+ * @param wanted in lower case
+ */
 export function without(headers: string[], wanted: string): string[] {
   const out: string[] = []
   for (let at = 0; at < headers.length; at += 2)

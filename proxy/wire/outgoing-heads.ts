@@ -121,7 +121,13 @@ function keep(to: number): void {
   start = 0
 }
 
-/** `head`: up to the value of its Content-Length. */
+/**
+ * Writes a head and a body with as few system calls as possible.
+ *
+ * @param socket need not be drained
+ * @param head latin1, up to the value of its Content-Length, which is added
+ * @param body its length is the Content-Length
+ */
 export function writeMessage(socket: Socket, head: string, body: Body): void {
   const length = `${body.length}\r\n\r\n`
   const lengthAt = start + head.length

@@ -31,13 +31,21 @@ const requestLine = /^POST \/bid\/([a-z0-9][a-z0-9_-]{0,62})(\?[\x21-\x7e]*)? HT
 /** Names and values of 2,000 fields, node:http's default limit (maxHeadersCount). */
 const maxFields = 2 * 2000
 
-/** `text` begins with the line, as latin1. Null: the request belongs to the general lane. */
+/**
+ * Reads the first line of a request. Null: the request belongs to the general lane.
+ *
+ * @param text latin1, which begins with the line
+ */
 export function readRequestLine(text: string): RequestLine | null {
   const line = requestLine.exec(text)
   return line === null ? null : { text: line[0], supplier: line[1]!, query: line[2] ?? '' }
 }
 
-/** `text`: the head as latin1, without its blank line. Null: the request belongs to the general lane. */
+/**
+ * Reads the head of a request. Null: the request belongs to the general lane.
+ *
+ * @param text latin1, without the blank line
+ */
 export function readRequestHead(text: string): RequestHead | null {
   const line = readRequestLine(text)
   if (line === null) return null

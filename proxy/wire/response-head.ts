@@ -23,7 +23,11 @@ export const maxInterim = 32
 export const blankLine = Buffer.from('\r\n\r\n')
 const statusLine = /^HTTP\/1\.([01]) ([1-9]\d\d)(?: ([\t\x20-\x7e\x80-\xff]*))?\r\n/
 
-/** `text`: the head as latin1, without its blank line. Null: not a well-formed HTTP/1 response. */
+/**
+ * Reads the head of a response. Null: not a well-formed HTTP/1 response.
+ *
+ * @param text latin1, without the blank line
+ */
 export function readResponseHead(text: string): UpstreamResponseHead | null {
   const line = statusLine.exec(text)
   if (line === null) return null

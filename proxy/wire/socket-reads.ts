@@ -20,8 +20,11 @@ export interface Target {
 }
 
 /**
- * Connects to an endpoint. `onRead` returns false to pause the socket; `onConnected` is called when requests can be written: over
- * TLS, once the certificate is verified.
+ * Connects to an endpoint.
+ *
+ * @param target host, port, how its name is looked up, and TLS
+ * @param onRead is called with the bytes of each read, which are valid during the call; false pauses the socket
+ * @param onConnected is called when requests can be written: over TLS, once the certificate is verified
  */
 export function connectTo(
   { host, port, lookup, tls }: Target,
@@ -39,7 +42,11 @@ export function connectTo(
     : tls.connect(target as ConnectionOptions, onConnected)
 }
 
-/** Whether the socket is one of TLS. */
+/**
+ * Whether the socket is one of TLS.
+ *
+ * @param socket of either side
+ */
 export const isTls = (socket: Socket): boolean => (socket as TLSSocket).encrypted === true
 
 interface Internals {

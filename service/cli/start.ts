@@ -31,7 +31,7 @@ const conflictAdvice = {
   start:
     'stop the other process, or give this one its own --listen HOST:PORT and --admin HOST:PORT, and its own stateDir (--config FILE)',
   demo: `stop the other process, or give this one its own --state DIR, --listen HOST:PORT and --admin HOST:PORT:
-  npm run demo -- --state data/demo --listen 127.0.0.1:8180 --admin 127.0.0.1:8181`,
+  npm run demo -- --state data/demo --listen 127.0.0.1:8280 --admin 127.0.0.1:8281`,
 }
 
 /** Bid requests a second of the supplier of a scenario. */
@@ -198,7 +198,7 @@ export async function demo({ scenario, ...at }: Addresses & { scenario?: string 
   const { scenarios, scenariosOf, withScenarios } = await import('../demo/scenarios.ts')
   const added = scenariosOf(scenario)
   const running = await startProcess(undefined, 'demo', (url) =>
-    withAddresses(withScenarios(demoConfig(url), url, added), at),
+    withAddresses(withScenarios(demoConfig(url, at.state), url, added), at),
   )
   const over = new AbortController()
   stopOnSignals(running, undefined, () => over.abort())

@@ -202,6 +202,16 @@ export async function show(page: Page, base: string, screen: string, heading: st
   await until(async () => (await page.getByText('Loading…').count()) === 0)
 }
 
+const source = new URL('../../admin/dashboard/page/main.js', import.meta.url)
+/** The names of all screens, from the source of the console: a list of screens in a test is compared with it. */
+export const screenNames = (): string[] =>
+  [...readFileSync(source, 'utf8').matchAll(/^ {2}'?([\w-]+)'?: \{ title: /gm)].map(
+    ([, name]) => name!,
+  )
+
+/** The name of a screen in an address such as `supplier/acme?days=7`. */
+export const nameOfScreen = (address: string): string => /^[\w-]+/.exec(address)![0]
+
 export const row = (page: Page, name: string) => page.locator('tbody tr').filter({ hasText: name })
 export const press = (page: Page, name: string) =>
   page.getByRole('button', { name, exact: true }).first().click()

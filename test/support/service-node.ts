@@ -84,7 +84,7 @@ admin: {listen: "127.0.0.1:0", impressions: {auth: ${auth}}${admin && `, ${admin
 drain: {grace: 0ms, timeout: 10s}
 log: {level: warn}
 ${more}
-suppliers:
+suppliers:${suppliers.length === 0 ? ' []' : ''}
 ${suppliers.map((each) => `  - {${each}, endpoints: ["${endpoint}"], timeout: 20s}`).join('\n')}
 `
 

@@ -108,7 +108,11 @@ class Grants {
   }
 }
 
-/** The plugin of the embedded realm: log-in, refresh, log-out, discovery. */
+/**
+ * The plugin of the embedded realm: log-in, refresh, log-out, discovery.
+ *
+ * @param deps users, keys and the lifetimes of tokens, in seconds
+ */
 export function tokenEndpoint(deps: EndpointDeps): FastifyPluginAsync {
   const { realm, url, issuer, keys, refresh, address } = deps
   const grants = new Grants(deps)

@@ -27,7 +27,12 @@ export interface SigningKeys {
   jwks(): { keys: JWK[] }
 }
 
-/** The keys are generated once and stored in the database: they are the same on every node. */
+/**
+ * The keys are generated once and stored in the database: they are the same on every node.
+ *
+ * @param store of all nodes
+ * @throws if the database cannot be read
+ */
 export async function openKeys(store: Pick<Store, 'db' | 'postgres'>): Promise<SigningKeys> {
   const rows = await store.db.transaction().execute(async (trx) => {
     // Two nodes that start at the same time generate one key.

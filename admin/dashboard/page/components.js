@@ -100,7 +100,8 @@ export function useRead(read, key, every) {
 }
 
 /** Loading, failed, empty, or the content.
- * @template T @param {{ value: T | null, fault: string, again: () => unknown }} of @param {(value: T) => Shown} content */
+ * @template T @param {{ value: T | null, fault: string, again: () => unknown }} of @param {(value: T) => Shown} content
+ * @param {Shown} [empty] */
 export function loaded({ value, fault, again }, content, empty = '') {
   const isEmpty = Array.isArray(value) && value.length === 0
   // the page says above that nothing can be read
@@ -113,7 +114,7 @@ export function loaded({ value, fault, again }, content, empty = '') {
   }
   ${value === null && isSaid && html`<p class="soft">Not read yet.</p>`}
   ${value === null && fault === '' && html`<p class="soft">Loading…</p>`}
-  ${isEmpty && html`<p class="soft">${empty}</p>`}
+  ${isEmpty && html`<div class="soft">${empty}</div>`}
   ${value !== null && !isEmpty && content(value)}`
 }
 

@@ -138,6 +138,13 @@ function renew() {
   return refreshing
 }
 
+/** What is wrong, and where: `canary.share: found nothing`. A text that names its field is enough. @param {{ pointer: string, detail: string }} of */
+function faultText({ pointer, detail }) {
+  const parts = pointer.split('/').slice(1)
+  const field = parts.findLast((part) => !/^\d+$/.test(part))
+  return field === undefined || detail.includes(field) ? detail : `${parts.join('.')}: ${detail}`
+}
+
 const roleMissing = 'This user lacks a role: at least viewer is required'
 
 /**
@@ -173,7 +180,7 @@ export async function request(path, method = 'GET', body = undefined, headers = 
   const problem = await response.json().catch(() => ({}))
   if (response.status === 403 && problem.code === 'forbidden' && path.startsWith('/api/svc/live/'))
     leave(roleMissing)
-  const detail = problem.errors?.map((/** @type {{detail: string}} */ { detail }) => detail)
+  const detail = problem.errors?.map(faultText)
   throw new ApiError(
     problem.code === 'forbidden'
       ? 'your user lacks the role or the account for it. An operator can give both'

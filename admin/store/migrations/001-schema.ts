@@ -203,6 +203,10 @@ const models = (postgres: boolean) => [
   'create table model_learning (one integer primary key, frozen integer not null)',
   'insert into model_learning (one, frozen) values (1, 0)',
   'create table model_resets (supplier text primary key, times bigint not null)',
+  // Updates of models that a process has not sent to the other nodes yet, at most some hundred of each process.
+  `create table unsent_deltas (
+    id text primary key, node text not null, mode text not null, at bigint not null,
+    bytes ${postgres ? 'bytea' : 'blob'} not null)`,
 ]
 
 /** What nodes publish: figures for the console in parts of bounded size, and check values of what must be equal. */

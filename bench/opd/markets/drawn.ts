@@ -25,11 +25,48 @@ export interface DrawnMarket {
   window: number
 }
 
+/** How wins become rare: by a factor of every probability to win, and by an addition to the ln of every competing price. */
+interface Rarity {
+  thin: number
+  shift: number
+}
+
+/** Win rates at own prices of markets where wins are rare, and the offers over which they are estimated. */
+const [rarest, leastRare, sampled] = [0.001, 0.01, 400]
+const steps = 12
+const mostShift = 2.5
+
+/** Half of these markets have a low plateau, the others strong competition. */
+export function rarityOf(seed: number, bids: number): Rarity {
+  const world = source(seed).fork(9)
+  const rate = rarest * (leastRare / rarest) ** world.uniform()
+  const rateWith = (rarity: Rarity) => {
+    const { market } = drawnMarket(seed, bids, rarity)
+    let sum = 0
+    for (let n = 0; n < sampled; n++) {
+      const offer = market.offer(n, n * market.every)
+      sum += offer.wins(offer.facts.inBa)
+    }
+    return sum / sampled
+  }
+  let [low, high] = [0, world.uniform() < 0.5 ? 0 : mostShift]
+  for (let n = 0; n < steps && high > 0; n++) {
+    const shift = (low + high) / 2
+    if (rateWith({ thin: 1, shift }) > rate) low = shift
+    else high = shift
+  }
+  return { thin: Math.min(1, rate / rateWith({ thin: 1, shift: low })), shift: low }
+}
+
 const formats = ['banner', 'video', 'native'] as const
 const devices = ['phone', 'tablet', 'desktop'] as const
 
 /** `bids`: the length of the run, for what happens in its middle. */
-export function drawnMarket(seed: number, bids: number): DrawnMarket {
+export function drawnMarket(
+  seed: number,
+  bids: number,
+  { thin, shift }: Rarity = { thin: 1, shift: 0 },
+): DrawnMarket {
   const root = source(seed)
   const world = root.fork(1)
   const draw = root.fork(2)
@@ -132,14 +169,15 @@ export function drawnMarket(seed: number, bids: number): DrawnMarket {
         known * value +
         shared * own +
         gap +
+        shift +
         publisher.competition +
         placement.competition +
         drifted[at]! +
         daily * Math.sin(2 * Math.PI * (hour + 0.2 * publisher.phase)) +
         (n > jumpAt ? jump : 0)
       mixture.clear()
-      mixture.always = always
-      const rest = (1 - never) * (1 - always)
+      mixture.always = always * thin
+      const rest = (1 - never) * (1 - always) * thin
       for (let part = 0; part < parts; part++) {
         const share = (rest * (1 - rounded)) / parts
         if (isPaused && part > 0) mixture.always += share

@@ -28,7 +28,7 @@ export class DelayedSums {
   }
 
   /** `span`: milliseconds for which they are kept. A slice is a sixteenth of it. */
-  add(expected: number, sent: number, now: number, span: number): void {
+  addBid(expected: number, sent: number, now: number, span: number): void {
     const slice = this.sliceAt(now, span)
     this.values[slice + dues]! += expected
     this.values[slice + bids]! += sent
@@ -61,7 +61,10 @@ export class DelayedSums {
   }
 
   /** Takes the slices that began before `before`. `newer`: expected wins of those that began after `since`. */
-  take(before: number, since: number): { dues: number; newer: number; bids: number; wins: number } {
+  takeDue(
+    before: number,
+    since: number,
+  ): { dues: number; newer: number; bids: number; wins: number } {
     const taken = { dues: 0, newer: 0, bids: 0, wins: 0 }
     const { values } = this
     for (; this.oldest < before; this.count--) {
@@ -82,7 +85,7 @@ export class DelayedSums {
     return columns.map((column) => [inOrder(from), inOrder(column)])
   }
 
-  restore(saved: readonly (readonly (readonly number[])[])[]): void {
+  restoreSums(saved: readonly (readonly (readonly number[])[])[]): void {
     const times = (saved[0]?.[0] ?? []).slice(0, slices)
     this.head = 0
     this.count = times.length

@@ -85,7 +85,7 @@ export class Evidence {
     this.scale = scale
   }
 
-  private add(base: number, name: Column, value: number): void {
+  private addTo(base: number, name: Column, value: number): void {
     const column = base + at[name]
     this.sums[column]! += value
     this.fresh[column]! += value
@@ -97,40 +97,40 @@ export class Evidence {
     const due = winOut * sign
     const dueIn = winIn * sign
     const variance = due * (1 - winOut)
-    this.add(base, 'bids', sign)
-    this.add(base, 'due', due)
-    this.add(base, 'spendDue', due * inBa)
-    this.add(base, 'dueIn', dueIn)
-    this.add(base, 'spendIn', dueIn * inBa)
-    this.add(base, 'marginDue', due * (inBa - sent))
+    this.addTo(base, 'bids', sign)
+    this.addTo(base, 'due', due)
+    this.addTo(base, 'spendDue', due * inBa)
+    this.addTo(base, 'dueIn', dueIn)
+    this.addTo(base, 'spendIn', dueIn * inBa)
+    this.addTo(base, 'marginDue', due * (inBa - sent))
     const money = weight * Math.sqrt(inBa)
-    this.add(base, 'weighedDue', due * weight)
-    this.add(base, 'weighedDueIn', dueIn * weight)
-    this.add(base, 'weighedVariance', variance * weight * weight)
-    this.add(base, 'weighedSpendDue', due * money)
-    this.add(base, 'weighedSpendIn', dueIn * money)
-    this.add(base, 'weighedSpendVariance', variance * money * money)
+    this.addTo(base, 'weighedDue', due * weight)
+    this.addTo(base, 'weighedDueIn', dueIn * weight)
+    this.addTo(base, 'weighedVariance', variance * weight * weight)
+    this.addTo(base, 'weighedSpendDue', due * money)
+    this.addTo(base, 'weighedSpendIn', dueIn * money)
+    this.addTo(base, 'weighedSpendVariance', variance * money * money)
     this.fade()
   }
 
-  won(group: Group, inBa: number, paid: number, weight: number): void {
+  addWin(group: Group, inBa: number, paid: number, weight: number): void {
     const base = groupAt[group] * width
-    this.add(base, 'wins', 1)
-    this.add(base, 'spend', inBa)
-    this.add(base, 'margin', inBa - paid)
-    this.add(base, 'weighedWins', weight)
-    this.add(base, 'weighedSpend', weight * Math.sqrt(inBa))
+    this.addTo(base, 'wins', 1)
+    this.addTo(base, 'spend', inBa)
+    this.addTo(base, 'margin', inBa - paid)
+    this.addTo(base, 'weighedWins', weight)
+    this.addTo(base, 'weighedSpend', weight * Math.sqrt(inBa))
   }
 
   /** Adds a bid whose lowest winning price is known. It represents `times` bids. */
   addLeast(group: Group, inBa: number, sent: number, least: number, times = 1): void {
     if (least > inBa) return
     const base = groupAt[group] * width
-    this.add(base, 'knownWinsIn', times)
-    this.add(base, 'knownSpendIn', times * inBa)
+    this.addTo(base, 'knownWinsIn', times)
+    this.addTo(base, 'knownSpendIn', times * inBa)
     if (least > sent) return
-    this.add(base, 'knownWins', times)
-    this.add(base, 'knownSpend', times * inBa)
+    this.addTo(base, 'knownWins', times)
+    this.addTo(base, 'knownSpend', times * inBa)
   }
 
   private fade(): void {
@@ -150,7 +150,7 @@ export class Evidence {
     this.fade()
   }
 
-  restore(sums: readonly number[], age: number, from = 0): void {
+  restoreSums(sums: readonly number[], age: number, from = 0): void {
     this.sums.set(sums)
     this.age = age
     this.from = from

@@ -99,7 +99,7 @@ export class Guards {
 
   /** `due`: expected wins at the price sent. `bids`: the share of wins that this price is expected to keep. */
   exposed(due: number, bids: number, now: number, noticeTimeout: number): void {
-    this.sums.add(due, bids, now, noticeTimeout)
+    this.sums.addBid(due, bids, now, noticeTimeout)
   }
 
   /** Sums of other nodes, counted in the same slice as their wins: a burst would look like a fall otherwise. */
@@ -110,7 +110,7 @@ export class Guards {
     now: number,
     noticeTimeout: number,
   ): void {
-    if (!this.sums.addBack(due, bids, 0, at)) this.sums.add(due, bids, now, noticeTimeout)
+    if (!this.sums.addBack(due, bids, 0, at)) this.sums.addBid(due, bids, now, noticeTimeout)
   }
 
   /** When the oldest bids began that still wait for a win; Infinity: there are none. */
@@ -120,7 +120,7 @@ export class Guards {
 
   /** Takes the bids that had the time to win. */
   mature(now: number, noticeTimeout: number): Matured {
-    const { dues, newer, bids, wins } = this.sums.take(now - noticeTimeout, this.newest)
+    const { dues, newer, bids, wins } = this.sums.takeDue(now - noticeTimeout, this.newest)
     const matured = { bids, wins: wins + this.late }
     this.late = 0
     // Only bids sent after the newest bid that won can be missing a notice because notices stopped.
@@ -149,7 +149,7 @@ export class Guards {
   }
 
   /** A win that was reported to this node. `at`: when the bid was sent. */
-  won(at: number, sent: number, cleared: number, now: number, tried: boolean): void {
+  addWin(at: number, sent: number, cleared: number, now: number, tried: boolean): void {
     this.winsEver++
     this.over += ((cleared > sent * 1.005 ? 1 : 0) - this.over) / Math.min(overWins, this.winsEver)
     this.under += ((cleared < sent * tiny ? 1 : 0) - this.under) / Math.min(overWins, this.winsEver)
@@ -190,12 +190,12 @@ export class Guards {
   }
 
   /** A snapshot of an earlier version has more counts, which are left out. */
-  restore(saved: ReturnType<Guards['saved']>): void {
+  restoreGuards(saved: ReturnType<Guards['saved']>): void {
     const { guard, wins, winsEver, held, doublings, over, due, newest, late } = saved
     const counts = { winsEver, held, doublings, over, due, newest, late }
     Object.assign(this, { guard, wins, ...counts })
-    this.sums.restore(saved.sums)
-    this.fall.restore(saved.fall)
+    this.sums.restoreSums(saved.sums)
+    this.fall.restoreHours(saved.fall)
   }
 
   /** The model returned a number that is not finite. */

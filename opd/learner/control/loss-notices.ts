@@ -21,7 +21,7 @@ export class LossNotices {
     this.noticed *= kept
   }
 
-  won(): void {
+  countWin(): void {
     this.losses--
   }
 
@@ -39,7 +39,7 @@ export class LossNotices {
     return [this.losses, this.noticed]
   }
 
-  restore([losses, noticed]: readonly [number, number]): void {
+  restoreCounts([losses, noticed]: readonly [number, number]): void {
     this.losses = losses
     this.noticed = noticed
   }

@@ -86,7 +86,7 @@ class Ledger {
   private recent = 0
 
   /** Expected wins (spend) of a bid at its own price, and what is lost of them, over the mean of expected wins. */
-  add(base: number, lost: number): void {
+  addLoss(base: number, lost: number): void {
     this.base = this.base * (1 - 1 / horizon) + base
     this.lost = this.lost * (1 - 1 / horizon) + lost
     this.recent += (lost - this.recent) / lately
@@ -114,7 +114,7 @@ class Ledger {
     return [this.base, this.lost, this.recent]
   }
 
-  restore([base = 0, lost = 0, recent = 0]: readonly number[]): void {
+  restoreLosses([base = 0, lost = 0, recent = 0]: readonly number[]): void {
     Object.assign(this, { base, lost, recent })
   }
 }
@@ -153,12 +153,12 @@ export class Multipliers {
     return [seen, decisions, ...means, ...ledgerWins.saved(), ...ledgerSpend.saved()]
   }
 
-  restore([seen = 0, decisions = 0, ...rest]: readonly number[]): void {
+  restoreMeans([seen = 0, decisions = 0, ...rest]: readonly number[]): void {
     this.seen = seen
     this.decisions = decisions
     this.means.set(rest.slice(0, 4))
-    this.ledgerWins.restore(rest.slice(4, 7))
-    this.ledgerSpend.restore(rest.slice(7))
+    this.ledgerWins.restoreLosses(rest.slice(4, 7))
+    this.ledgerSpend.restoreLosses(rest.slice(7))
   }
 
   /** `limited`: a guard limits prices, so what is kept now is no reason to lower the multipliers (anti-windup). */
@@ -191,8 +191,8 @@ export class Multipliers {
     this.decisions++
     const [ofMean, ofMeanSpend] = [winIn / means[1]!, (winIn * inBa) / means[2]!]
     const lost = winIn > 0 ? 1 - winOut / winIn : 0
-    ledgerWins.add(ofMean, ofMean * lost)
-    ledgerSpend.add(ofMeanSpend, ofMeanSpend * lost)
+    ledgerWins.addLoss(ofMean, ofMean * lost)
+    ledgerSpend.addLoss(ofMeanSpend, ofMeanSpend * lost)
     if (bid.explored) return
     const [permittedWins, permittedSpend] = [1 - minWins, 1 - minSpend]
     const mayWins = trust * ledgerWins.allowed(permittedWins, wins)

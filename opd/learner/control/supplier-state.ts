@@ -73,7 +73,7 @@ export class TriedBids {
     return [this.sent, this.settled, this.won]
   }
 
-  restore([sent, settled, won]: readonly [number, number, number]): void {
+  restoreCounts([sent, settled, won]: readonly [number, number, number]): void {
     Object.assign(this, { sent, settled, won })
   }
 }
@@ -129,7 +129,7 @@ export class SupplierState {
   }
 
   /** Sets theta and lambda for one bid. */
-  load(policy: Policy, mode: Mode): void {
+  loadPolicy(policy: Policy, mode: Mode): void {
     this.theta = this.multipliers.theta(policy, mode)
     this.lambda = this.multipliers.lambda(policy, mode)
   }
@@ -208,22 +208,22 @@ export class SupplierState {
   }
 
   /** `isResolved` false: a crash lost the exposure, so it is no evidence, and neither is its win. */
-  won(outcome: Outcome, cleared: number, now: number, isResolved = true): void {
+  addWin(outcome: Outcome, cleared: number, now: number, isResolved = true): void {
     const { inBa, sent, weight } = outcome
     const group = groupOf(outcome)
     this.visit?.mark()
-    this.guards.won(outcome.at, sent, cleared, now, isTried(group))
-    this.lossNotices.won()
+    this.guards.addWin(outcome.at, sent, cleared, now, isTried(group))
+    this.lossNotices.countWin()
     if (group === null || !isResolved) return
     if (isTried(group)) this.tried.addWon(1)
     if (!this.isEvidence(outcome)) return
-    for (const evidence of this.both) evidence.won(group, inBa, Math.min(cleared, sent), weight)
+    for (const evidence of this.both) evidence.addWin(group, inBa, Math.min(cleared, sent), weight)
   }
 
   /** A win of a bid that competed at its own price, although a lower one was sent. */
   wonUnapplied({ at, inBa }: Outcome, cleared: number, now: number): void {
     this.visit?.mark()
-    this.guards.won(at, inBa, cleared, now, false)
+    this.guards.addWin(at, inBa, cleared, now, false)
   }
 
   /** A bid of the past, and the price at which it cleared; null: it lost. The guards, which compare present sums, leave it out. */
@@ -237,7 +237,7 @@ export class SupplierState {
       evidence.age++
       if (!this.isEvidence(outcome)) continue
       evidence.exposed(group, outcome)
-      if (cleared !== null) evidence.won(group, inBa, Math.min(cleared, sent), weight)
+      if (cleared !== null) evidence.addWin(group, inBa, Math.min(cleared, sent), weight)
     }
   }
 
@@ -295,16 +295,16 @@ export class SupplierState {
     }
   }
 
-  restore(from: Saved): void {
+  restoreState(from: Saved): void {
     this.visit?.mark()
     this.exposures = from.exposures
     // The age determines how many bids the evidence covers.
-    this.evidence.restore(from.sums, from.age)
+    this.evidence.restoreSums(from.sums, from.age)
     const [spend, wins, margin] = from.multipliers
     this.multipliers.startFrom({ spend, wins, margin })
-    this.multipliers.restore(from.means)
-    this.guards.restore(from.guards)
-    this.lossNotices.restore(from.lossNotices)
+    this.multipliers.restoreMeans(from.means)
+    this.guards.restoreGuards(from.guards)
+    this.lossNotices.restoreCounts(from.lossNotices)
     const { known, floor, guarded, bound, knowsLeast, measureIn } = from.measured
     this.floor = floor
     this.guarded = guarded

@@ -11,7 +11,7 @@ const settledIn = 2000
 const suppliersAtOnce = 50
 
 export interface Saved {
-  suppliers: [number, Parameters<SupplierState['restore']>[0]][]
+  suppliers: [number, Parameters<SupplierState['restoreState']>[0]][]
   fall: ReturnType<WinRateCusum['saved']>
   pool: { sums: number[]; age: number; from: number }
   tried: ReturnType<TriedBids['saved']>
@@ -41,7 +41,7 @@ export class SupplierStates {
     const state = new SupplierState(
       this.pool,
       this.tried,
-      isKept ? visits.add(states.length) : null,
+      isKept ? visits.addSupplier(states.length) : null,
     )
     for (const other of states)
       if (other.exposures >= settledIn) {
@@ -118,13 +118,13 @@ export class SupplierStates {
 
   /** In slices. */
   *restoring({ suppliers, fall, pool, tried, clock }: Saved): Generator<undefined, void> {
-    this.tried.restore(tried)
+    this.tried.restoreCounts(tried)
     ;[this.now, this.noticeTimeout] = clock
-    this.pool.restore(pool.sums, pool.age, pool.from)
+    this.pool.restoreSums(pool.sums, pool.age, pool.from)
     for (const [n, [id, saved]] of suppliers.entries()) {
-      this.of(id).restore(saved)
+      this.of(id).restoreState(saved)
       if (n % suppliersAtOnce === 0) yield
     }
-    this.fall.restore(fall)
+    this.fall.restoreHours(fall)
   }
 }

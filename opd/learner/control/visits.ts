@@ -18,7 +18,7 @@ export class Visits {
   private count = 0
 
   /** The supplier at this position, which is the next one. It is marked. */
-  add(nth: number): Visit {
+  addSupplier(nth: number): Visit {
     const { marked } = this
     this.count = nth + 1
     marked[nth] = 1

@@ -100,7 +100,7 @@ export class WinRateCusum {
     return { state, hours: [...this.hours] }
   }
 
-  restore({ state, hours }: ReturnType<WinRateCusum['saved']>): void {
+  restoreHours({ state, hours }: ReturnType<WinRateCusum['saved']>): void {
     Object.assign(this, state)
     this.hours.set(hours)
   }

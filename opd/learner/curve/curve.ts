@@ -12,7 +12,7 @@
 import { type Grid, tickOf } from '../decide/price-grid.ts'
 import { chanceOf, pA, pB, pC, pF, pQ, pT, sigmoid, WinForm } from './form.ts'
 import { savingFirst, savingSecond, usualSum } from './layout.ts'
-import { groupOf, PriceDensities } from './price-density.ts'
+import { PriceDensities } from './price-density.ts'
 import { keyAt } from './priors.ts'
 import { WeightSums } from './weight-sums.ts'
 import { Step, Weights } from './weights.ts'
@@ -42,18 +42,18 @@ export class Curve {
   private stale = false
 
   /** Loads the weights of a bid. All other methods are about the bid that was loaded last. */
-  load(keys: Uint32Array, lnIn: number, floored: boolean): void {
+  loadBid(keys: Uint32Array, lnIn: number, floored: boolean): void {
     this.lnIn = lnIn
     this.floored = floored
-    this.loaded.load(keys)
-    this.densities.load(keys[keyAt.placement]!, groupOf(keys, floored))
+    this.loaded.loadKeys(keys)
+    this.densities.loadPlacement(keys[keyAt.placement]!)
     this.sumUp()
   }
 
   private sumUp(): void {
     const { sums, form } = this
     this.stale = false
-    this.loaded.add()
+    this.loaded.addWeights()
     this.x = this.lnIn - sums[usualSum]!
     const f = this.floored ? sigmoid(sums[pF]!) : 0
     form.set(sigmoid(sums[pQ]!), sigmoid(sums[pT]!), f, sums[pB]!)

@@ -2,21 +2,13 @@
  * The distribution of the lowest winning price by placement, cumulative over fine ticks, and the weight of the parametric form
  * beside it. A placement without a distribution has the form alone.
  */
-import { mix } from '../../base/hash.ts'
-import { keyAt } from './priors.ts'
 
 /** Ticks of 1.26 % of a distribution: prices within a factor of 25. */
 export const binCount = 256
 /** Distributions of placements that are kept. */
 export const placementsMost = 2048
 
-/** The key of the distribution that placements with few bids share: supplier, format, size, and whether there is a floor. 0: none. */
-export const groupOf = (keys: Uint32Array, floored: boolean): number => {
-  const size = keys[keyAt.size]!
-  return size === 0 ? 0 : mix(size, floored ? 31 : 30) || 1
-}
-
-/** One entry for each placement or group; `cumulative` has `binCount` values for each. */
+/** One entry for each placement; `cumulative` has `binCount` values for each. */
 export interface Densities {
   keys: Uint32Array
   /** The tick of the first bin. */
@@ -45,9 +37,9 @@ export class PriceDensities {
     this.formShare = 1
   }
 
-  /** Loads the distribution of a placement, or else that of its group. */
-  load(placement: number, group: number): void {
-    const place = this.places.get(placement) ?? this.places.get(group)
+  /** Loads the distribution of a placement. */
+  loadPlacement(placement: number): void {
+    const place = this.places.get(placement)
     if (place === undefined) {
       this.at = -1
       this.formShare = 1

@@ -26,7 +26,7 @@ export class WeightSums {
     this.weights = weights
   }
 
-  load(keys: Uint32Array): void {
+  loadKeys(keys: Uint32Array): void {
     const { slots, present } = this
     let count = 0
     for (let key = 0; key < keyCount; key++) {
@@ -42,7 +42,7 @@ export class WeightSums {
   }
 
   /** Adds up the weights, into `sums`. */
-  add(): void {
+  addWeights(): void {
     const { sums, slots, present, count } = this
     const { means: weightMeans } = this.weights
     sums.set(priorMeans)
@@ -71,7 +71,11 @@ export class WeightSums {
       const key = places[n]!
       const slot = slots[key]!
       if (slot < 0) continue
-      spread += step.add(slot + places[n + 1]!, priorOf[blockFrom[key]! + places[n + 1]!]!, g)
+      spread += step.addDerivative(
+        slot + places[n + 1]!,
+        priorOf[blockFrom[key]! + places[n + 1]!]!,
+        g,
+      )
     }
     return spread
   }
@@ -87,7 +91,7 @@ export class WeightSums {
       const from = blockFrom[key]!
       const slot = slots[key]!
       for (let at = 0; at < half; at++)
-        spread += step.add(slot + at, priorOf[from + at]!, gradient[sumOf[from + at]!]!)
+        spread += step.addDerivative(slot + at, priorOf[from + at]!, gradient[sumOf[from + at]!]!)
     }
     return spread
   }

@@ -39,7 +39,7 @@ export class Step {
   }
 
   /** Adds a weight with the derivative g. Returns its part of the variance of the observation: v g^2. */
-  add(slot: number, prior: number, g: number): number {
+  addDerivative(slot: number, prior: number, g: number): number {
     const at = this.count
     const v = this.weights.variances[slot]! || prior
     const gain = v * g

@@ -35,7 +35,7 @@ class AuctionDraws {
   held = 0
   private key: string | null = null
 
-  load(key: string): void {
+  loadKey(key: string): void {
     if (this.key === key) return
     this.key = key
     this.holdout = hashText(key, 0x27d4eb2f) / 2 ** 32
@@ -67,11 +67,13 @@ export class Decider {
   ): Decision {
     const { features, auction, curve } = this
     const { inBa, mode } = facts
-    auction.load(key)
+    auction.loadKey(key)
     const holdout = sound(policy.holdout, 0, 1, 0)
     const isHoldout = holdout > 0 && auction.holdout < holdout
     const isKnown = isPrice(inBa)
-    const bytes = isKnown ? features.load(facts, now > 0 ? now : 0) : new Uint8Array(featureBytes)
+    const bytes = isKnown
+      ? features.loadFeatures(facts, now > 0 ? now : 0)
+      : new Uint8Array(featureBytes)
     const decision = new OwnDecision(facts, bytes)
     if (isHoldout) {
       decision.arm = 'holdout'
@@ -79,11 +81,11 @@ export class Decider {
     }
     // A price that the model does not know is kept. Its bid belongs to the arm of its auction nevertheless.
     if (!isKnown) return decision
-    curve.load(features.keys, Math.log(inBa), hasFloor(bytes))
+    curve.loadBid(features.keys, Math.log(inBa), hasFloor(bytes))
     const floor = facts.floor > 0 ? facts.floor : 0
     if (floor >= inBa) return this.unchanged(decision)
     const state = this.suppliers.of(supplierKey(hashAt(bytes, keyAt.supplier), mode === 'margin'))
-    state.load(policy, mode)
+    state.loadPolicy(policy, mode)
     decision.theta = state.theta
     decision.lambda = state.lambda
     decision.guard = state.guards.guard

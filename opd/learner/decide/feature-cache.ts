@@ -27,7 +27,7 @@ export class FeatureCache {
   private quarter = -1
 
   /** Returns new bytes with the hashes of a bid, and sets `keys` to its keys. */
-  load(facts: BidFacts, now: number): Uint8Array {
+  loadFeatures(facts: BidFacts, now: number): Uint8Array {
     const { bytes } = this
     const quarter = quarterOf(now)
     const isKnown = this.facts !== null && isAlike(this.facts, facts)

@@ -1,13 +1,15 @@
-/** The rows of a placement or of a group of placements, and the distribution of their lowest winning price. */
-import { binCount } from '../curve/price-density.ts'
+/** The rows of a placement, and the distribution of their lowest winning price. */
+import { binCount, placementsMost } from '../curve/price-density.ts'
 import { fineGrid, lnOf, tickOf } from '../decide/price-grid.ts'
 import type { Form } from './form.ts'
 import type { Rows } from './rows.ts'
 
-/** A placement or group with fewer rows has no distribution. */
+/** A placement with fewer rows has no distribution. */
 const fewest = 30
 /** Rows of younger bids are left out: a bid without a notice may still be won. */
 const grown = 0.9
+/** The prior mean is the mean form of so many rows of a placement. */
+const sampled = 24
 /** Lower bound of the mass of a bin, and of the mass above it. */
 const leastMass = 1e-9
 
@@ -17,28 +19,22 @@ export interface Place {
   rows: number[]
   /** The tick of the first bin. */
   first: number
-  /** Prior mean by bin, cumulative; the last bin contains all higher prices. Initially the mean of the form. */
+  /** Prior mean by bin, cumulative: the mean of the form. The last bin contains all higher prices. */
   base: Float64Array
 }
 /** Whether a row is used. */
 export type Uses = (row: number) => boolean
 
-/** Placements or groups, those with the most rows first. `keys`: by row, 0: none. `sampled`: rows of which the mean form is taken. */
-export function placesOf(
-  rows: Rows,
-  form: Form,
-  keys: Uint32Array,
-  most: number,
-  sampled: number,
-): Place[] {
+/** Placements, those with the most rows first. */
+export function placesOf(rows: Rows, form: Form): Place[] {
   const groups = Map.groupBy(Array(rows.count).keys(), (row) =>
-    rows.arrived[row]! < grown ? 0 : keys[row]!,
+    rows.arrived[row]! < grown ? 0 : rows.placement[row]!,
   )
   groups.delete(0)
   return [...groups]
     .filter(([, group]) => group.length >= fewest)
     .sort(([one, a], [other, b]) => b.length - a.length || one - other)
-    .slice(0, most)
+    .slice(0, placementsMost)
     .map(([key, group]) => {
       const highest = group.reduce((most, row) => Math.max(most, rows.lnIn[row]!), -100)
       const first = tickOf(highest) - binCount + 2

@@ -4,7 +4,7 @@
  */
 import { pA, pB, pC, pQ, pT } from '../curve/form.ts'
 import { means } from '../curve/priors.ts'
-import { fitDensities, type Strengths } from './density.ts'
+import { fitDensities, spikySuppliers } from './density.ts'
 import { Form } from './form.ts'
 import { readJob, writeFitted } from './job.ts'
 import { minimize } from './lbfgs.ts'
@@ -19,7 +19,6 @@ import {
   scaleOf,
   usualPlaces,
 } from './rows.ts'
-import { chosenStrengths } from './strengths.ts'
 
 /** Number of later rows after which the weight of a row is halved. */
 const halfLife = 60_000
@@ -58,11 +57,11 @@ export function refit(bytes: Uint8Array): Uint8Array {
   const form = new Form(rows)
   fitUsual(rows, form, familyPriors)
   const observed = observationsOf(rows)
-  const { shared, priors, strengths } = chosenShape(rows, form, observed)
+  const { shared, priors, spiky } = chosenShape(rows, form, observed)
   for (const place of rows.form) form.x[place] = 0
   for (const [place, value] of shared) form.x[place] = value
   form.fit(observed, priors, evaluations, [...shared.keys()])
-  const densities = fitDensities(rows, form, strengths)
+  const densities = fitDensities(rows, form, spiky)
   return writeFitted({
     slots: Uint32Array.from(rows.slots.slice(1)),
     means: Float32Array.from(form.x.subarray(1)),
@@ -76,21 +75,17 @@ interface Shape {
   shared: ReadonlyMap<number, number>
   /** Prior variances by family. */
   priors: Float32Array
-  strengths: Strengths
+  /** Suppliers whose placements have distributions of prices. */
+  spiky: ReadonlySet<number>
 }
 
 /**
  * Estimates the sums of all bids from rows that the other weights were not fitted to. Fitted together with thousands of weights
  * they would be too steep, because each row helps its own weights to agree with it (Neyman and Scott 1948). Each half is left out
- * once, because a fit may fail on one of them. The same rows determine the shape and the strengths of the distributions of prices.
+ * once, because a fit may fail on one of them. The same rows determine the shape, and the suppliers with distributions of prices.
  */
 function chosenShape(rows: Rows, form: Form, observed: Observations): Shape {
-  const none: Shape = {
-    shared: new Map(),
-    priors: familyPriors,
-    strengths: { formShares: new Map(), rows: new Map() },
-  }
-  if (rows.count === 0) return none
+  if (rows.count === 0) return { shared: new Map(), priors: familyPriors, spiky: new Set() }
   const [a, b, c, q, t] = allOf(rows, [pA, pB, pC, pQ, pT]) as [
     number,
     number,
@@ -142,9 +137,9 @@ function chosenShape(rows: Rows, form: Form, observed: Observations): Shape {
   form.x.set(best.x)
   form.weight = half
   const { shared, priors } = best
-  const strengths = chosenStrengths(rows, form, (row) => !isOther(row))
+  const spiky = spikySuppliers(rows, form, (row) => !isOther(row))
   form.weight = rows.weight
-  return { shared, priors, strengths }
+  return { shared, priors, spiky }
 }
 
 const logit = (share: number) => Math.log(share / (1 - share))

@@ -1,6 +1,5 @@
 /** Settled rows in the form that a fit needs: prices, outcomes, and the place of each weight of a row among the fitted weights. */
 import { blockFrom, blockMask, blocks, priorOf, sumOf, usualSum } from '../curve/layout.ts'
-import { groupOf } from '../curve/price-density.ts'
 import { keyAt, keyCount, parameterCount, parameterNames, stepShares } from '../curve/priors.ts'
 import { slotCount } from '../curve/weights.ts'
 import { Exposure, readExposure } from '../exposure.ts'
@@ -44,8 +43,6 @@ const emptyRows = (most: number) => ({
   floored: new Uint8Array(most),
   supplier: new Uint32Array(most),
   placement: new Uint32Array(most),
-  /** The group of the placement: `groupOf`. */
-  group: new Uint32Array(most),
   /** By row and place (of `formPlaces`, `usualPlaces`): the number of the fitted weight; 0: the row has none. */
   form: new Int32Array(most * formPlaces.length),
   usual: new Int32Array(most * usualPlaces.length),
@@ -91,7 +88,6 @@ export function rowsOf(job: Job, halfLife: number): Rows {
     rows.floored[row] = hasFloor(features) ? 1 : 0
     rows.supplier[row] = keys[keyAt.supplier]!
     rows.placement[row] = keys[keyAt.placement]!
-    rows.group[row] = groupOf(keys, hasFloor(features))
     for (const [places, into] of [
       [formPlaces, rows.form],
       [usualPlaces, rows.usual],

@@ -48,7 +48,7 @@ export class SettledRows {
   private at = 0
 
   /** Adds an exposure that settled, as lost for now. */
-  add(features: Uint8Array): void {
+  addRow(features: Uint8Array): void {
     const { rows, heads, at } = this
     const from = at * featureBytes
     if (this.size === windowRows) this.unchain(at, chainOf(rows, from))
@@ -144,7 +144,7 @@ export class SettledRows {
     for (let n = 0; n < outcome.length; n++) {
       if (n % restoredRows === 0) yield
       const row = this.at
-      this.add(features.subarray(n * featureBytes, (n + 1) * featureBytes))
+      this.addRow(features.subarray(n * featureBytes, (n + 1) * featureBytes))
       this.outcome[row] = outcome[n]!
       this.least[row] = least[n]!
     }

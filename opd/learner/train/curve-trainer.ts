@@ -25,19 +25,19 @@ export class CurveTrainer {
   }
 
   /** Loads the weights of the exposure that was read, for training. */
-  load(features: Uint8Array): void {
+  loadFeatures(features: Uint8Array): void {
     keysOf(features, this.seen.at, this.keys)
-    this.curve.load(this.keys, this.seen.lnIn, hasFloor(features))
+    this.curve.loadBid(this.keys, this.seen.lnIn, hasFloor(features))
   }
 
   /** An exposure settled, as lost for now. It represents `weight` bids. */
   lost(features: Uint8Array, weight: number): void {
     if (!this.trains) return
     this.trainLost(weight)
-    this.settled.add(features)
+    this.settled.addRow(features)
   }
 
-  won(features: Uint8Array, part: UpdatePart, least?: number): void {
+  trainWin(features: Uint8Array, part: UpdatePart, least?: number): void {
     if (!this.trains) return
     this.trainWon(part)
     this.settled.setOutcome('won', features, least)
@@ -52,7 +52,7 @@ export class CurveTrainer {
   /** Trains again with a row of this node, because the curve of another node lacks it. */
   repeat({ part, weight, features }: Row): void {
     if (!this.trains || !this.read(features)) return
-    this.load(features)
+    this.loadFeatures(features)
     if (part === 'undone') this.curve.train(this.seen.sent, 'exposure', -1)
     else if (part === 'lost') this.trainLost(weight)
     else this.trainWon(part)

@@ -29,7 +29,7 @@ export class DeltaSums {
   }
 
   /** Adds the rows and records of one delta. */
-  add(rows: Uint8Array, records: Uint8Array): void {
+  addDelta(rows: Uint8Array, records: Uint8Array): void {
     for (const age of winAges(rows)) this.ages[binOf(age)]!++
     this.addRecords(records)
   }

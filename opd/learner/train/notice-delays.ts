@@ -60,7 +60,7 @@ export class NoticeDelays {
   /** A bid was sent. `expected`: its win probability. */
   exposed(expected: number, now: number): void {
     if (!(this.began <= now)) this.began = now
-    this.sent.add(expected, now)
+    this.sent.addCount(expected, now)
     // Often at first, then as often as the estimate can have changed.
     const pause = Math.min(Math.max(1000, this.noticeTimeout / 8), (now - this.began) / 64)
     if (now - this.now >= (pause > counted ? pause : counted) || now < this.now) this.count(now)
@@ -71,7 +71,7 @@ export class NoticeDelays {
     if (here) this.own++
     const bin = binOf(age)
     this.wins[bin]!++
-    this.arrived[bin]!.add(1, now)
+    this.arrived[bin]!.addCount(1, now)
     this.total++
     this.unknown = false
     // A running 95 % quantile: 19 steps up for a later notice, one step down for any other.
@@ -242,7 +242,7 @@ export class NoticeDelays {
   }
 
   /** Leaves the estimate as it is if the state is of another version. */
-  restore(from: Float64Array): void {
+  restoreDelays(from: Float64Array): void {
     const { arrays, sent, arrived } = this
     if (from.length !== this.width) return
     const [began, now, total, own, unknown, late, seen] = from
@@ -253,7 +253,7 @@ export class NoticeDelays {
       at += each.length
     }
     for (const each of [sent, ...arrived]) {
-      each.restore(from.subarray(at, at + SentCounts.width))
+      each.restoreCounts(from.subarray(at, at + SentCounts.width))
       at += SentCounts.width
     }
   }

@@ -65,7 +65,7 @@ export class PendingExposures {
   }
 
   /** Keeps bytes until `due`, and writes the ticket into them. 0: it is not kept, and others represent it. */
-  add(bytes: Uint8Array, now: number, due: Due): number {
+  addExposure(bytes: Uint8Array, now: number, due: Due): number {
     const weight = this.weightNow()
     this.counter = (this.counter + 1) >>> 0
     if (weight > 1 && (Math.imul(this.counter, 0x9e3779b1) >>> 0) % weight !== 0) return 0
@@ -117,7 +117,7 @@ export class PendingExposures {
   }
 
   /** Removes the exposure of these bytes. Returns its weight; 0: it is not pending on this node. */
-  take(ticket: number, bytes: Uint8Array): number {
+  takeExposure(ticket: number, bytes: Uint8Array): number {
     const slot = (ticket & (2 ** slotBits - 1)) - 1
     const chunk = this.chunks[slot >> chunkBits]
     if (slot < 0 || chunk === undefined) return 0
@@ -185,7 +185,7 @@ export class PendingExposures {
   }
 
   /** Restores what `saving` returned. Throws if there are too few bytes. */
-  restore(bytes: Uint8Array): void {
+  restoreExposures(bytes: Uint8Array): void {
     const take = reader(bytes, 0)
     const [free, slots, at, counter, size] = new Float64Array(take(40).buffer)
     this.wheel.set(new Int32Array(take(4 * buckets).buffer))

@@ -23,7 +23,7 @@ class ReceivedRows {
   }
 
   /** Whole rows. */
-  add(rows: Uint8Array): void {
+  addRows(rows: Uint8Array): void {
     if (rows.length === 0) return
     const count = rows.length / rowBytes
     const unsorted = Float64Array.from({ length: count }, (_each, n) => timeOf(rows, n * rowBytes))
@@ -37,7 +37,7 @@ class ReceivedRows {
   }
 
   /** Trains with up to `most` rows. */
-  take(most: number): void {
+  trainRows(most: number): void {
     for (let left = Math.min(most, this.size); left > 0; left--) {
       const run = this.earliest()
       const at = run.offsets[run.next++]!
@@ -113,8 +113,8 @@ export class Received {
     this.repeated = new ReceivedRows(again)
   }
 
-  add(rows: Uint8Array): void {
-    this.rows.add(rows)
+  addRows(rows: Uint8Array): void {
+    this.rows.addRows(rows)
     if (this.rows.size > most) this.train(this.rows.size - most)
   }
 
@@ -122,7 +122,7 @@ export class Received {
   replace(rows: Uint8Array): void {
     this.rows.clear()
     this.repeated.clear()
-    this.add(rows)
+    this.addRows(rows)
   }
 
   /** Without slices, all received rows train the model before it is used. */
@@ -147,7 +147,7 @@ export class Received {
   }
 
   private train(count = Number.POSITIVE_INFINITY): void {
-    this.repeated.take(count)
-    this.rows.take(count)
+    this.repeated.trainRows(count)
+    this.rows.trainRows(count)
   }
 }

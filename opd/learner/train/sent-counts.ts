@@ -13,7 +13,7 @@ export class SentCounts {
   private first = Number.NaN
   private newest = 0
 
-  add(amount: number, time: number): void {
+  addCount(amount: number, time: number): void {
     // If the clock was set back by less, sums are added at the latest time.
     if (!(this.first <= time) || time < this.newest - longest) this.begin(time)
     const now = Math.max(time, this.newest)
@@ -63,7 +63,7 @@ export class SentCounts {
     into.set(this.at, at + 3 + levels)
   }
 
-  restore(from: Float64Array): void {
+  restoreCounts(from: Float64Array): void {
     ;[this.sum, this.first, this.newest] = from as unknown as [number, number, number]
     this.last.set(from.subarray(3, 3 + levels))
     this.at.set(from.subarray(3 + levels, SentCounts.width))

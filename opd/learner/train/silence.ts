@@ -14,7 +14,7 @@ export class Silence {
   private due = 0
   private wonAt = 0
 
-  won(now: number): void {
+  endSilence(now: number): void {
     this.wins++
     this.due = 0
     if (now > this.wonAt) this.wonAt = now
@@ -35,7 +35,7 @@ export class Silence {
     return [this.wins, this.due, this.wonAt]
   }
 
-  restore([wins = 0, due = 0, wonAt = 0]: readonly number[]): void {
+  restoreCounts([wins = 0, due = 0, wonAt = 0]: readonly number[]): void {
     Object.assign(this, { wins, due, wonAt })
   }
 }

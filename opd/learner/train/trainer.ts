@@ -116,7 +116,7 @@ export class Trainer {
     writeExposure(decision, sent, at)
     this.training.read(bytes)
     delays.exposed(seen.winOut, at)
-    this.pending.add(bytes, at, this.dueOf)
+    this.pending.addExposure(bytes, at, this.dueOf)
     this.suppliers.of(seen.supplier).exposed(seen, delays.noticeTimeout)
   }
 
@@ -128,17 +128,17 @@ export class Trainer {
     const supplier = this.suppliers.of(seen.supplier)
     if (this.lostExposures.has(seen.at, () => this.delays.age(shareOf(seen.ticket)), now)) {
       // The exposure was lost before it trained the curve, so the win does not train it either.
-      if (this.lostExposures.isCounted(seen.at)) supplier.won(seen, clearedPrice, now, false)
+      if (this.lostExposures.isCounted(seen.at)) supplier.addWin(seen, clearedPrice, now, false)
       return
     }
-    const weight = this.pending.take(seen.ticket, features)
-    this.training.load(features)
+    const weight = this.pending.takeExposure(seen.ticket, features)
+    this.training.loadFeatures(features)
     if (weight > 0) this.lost(features, weight, age)
     const part = partOf(clearedPrice, seen.sent)
-    this.log.add(part, 0, age, features)
+    this.log.addRow(part, 0, age, features)
     const known = knownLeast(least, seen.sent)
-    this.won(features, part, age, true, known)
-    supplier.won(seen, clearedPrice, now)
+    this.trainWin(features, part, age, true, known)
+    supplier.addWin(seen, clearedPrice, now)
     if (known > 0) this.suppliers.of(seen.supplier).learnLeast(seen, known)
   }
 
@@ -147,9 +147,9 @@ export class Trainer {
     this.received.beforeUse()
     const { seen } = this
     if (!this.training.read(features)) return
-    const weight = this.pending.take(seen.ticket, features)
+    const weight = this.pending.takeExposure(seen.ticket, features)
     if (weight > 0) {
-      this.training.load(features)
+      this.training.loadFeatures(features)
       this.lost(features, weight, now - seen.at)
     }
     if (!(least !== null && least > seen.sent)) return
@@ -159,13 +159,13 @@ export class Trainer {
 
   /** Trains with an exposure of this node, which is read and loaded, as lost, and reports it. */
   private lost(features: Uint8Array, weight: number, age: number): void {
-    this.log.add('lost', weight, age, features)
+    this.log.addRow('lost', weight, age, features)
     this.suppliers.of(this.seen.supplier).resolved(this.seen, weight)
     this.training.lost(features, weight)
   }
 
   /** Trains with a win, which is read and loaded. `here`: it was reported to this node. */
-  private won(
+  private trainWin(
     features: Uint8Array,
     part: UpdatePart,
     age: number,
@@ -173,38 +173,38 @@ export class Trainer {
     least?: number,
   ): void {
     this.noticed(age, this.seen.at + age, here)
-    this.training.won(features, part, least)
+    this.training.trainWin(features, part, least)
   }
 
   /** A notice arrived, at this node (`here`) or at another. */
   noticed(age: number, now: number, here = false): void {
     if (age >= 0 && age < 1e12) this.delays.received(age, now, here)
-    this.silence.won(now)
+    this.silence.endSilence(now)
   }
 
   /** Trains with a row of another node. A win that was reported there removes its exposure here. */
   private receive({ part, weight, age, features }: Row): void {
     const { training } = this
     if (!training.read(features)) return
-    training.load(features)
+    training.loadFeatures(features)
     if (part === 'lost') return training.lost(features, weight)
-    const own = this.pending.take(this.seen.ticket, features)
+    const own = this.pending.takeExposure(this.seen.ticket, features)
     if (part === 'undone') {
       if (own === 0) training.undo(features)
       return
     }
     if (own > 0) this.lost(features, own, age)
-    this.won(features, part, age, false)
+    this.trainWin(features, part, age, false)
   }
 
   withdraw(features: Uint8Array, now: number): void {
     this.received.beforeUse()
     const { seen, training } = this
     if (!training.read(features)) return
-    if (this.pending.take(seen.ticket, features) > 0) return
+    if (this.pending.takeExposure(seen.ticket, features) > 0) return
     this.suppliers.of(seen.supplier).withdrawn(seen)
-    training.load(features)
-    this.log.add('undone', 1, now - seen.at, features)
+    training.loadFeatures(features)
+    this.log.addRow('undone', 1, now - seen.at, features)
     training.undo(features)
   }
 
@@ -217,7 +217,7 @@ export class Trainer {
     if ((cleared !== null && !(cleared >= 0)) || !training.read(features)) return
     const supplier = this.suppliers.of(seen.supplier)
     const age = Math.max(0, now - seen.at)
-    training.load(features)
+    training.loadFeatures(features)
     this.lost(features, 1, age)
     supplier.settled(seen, cleared)
     if (cleared === null) {
@@ -227,8 +227,8 @@ export class Trainer {
     }
     const part = partOf(cleared, seen.sent)
     const known = knownLeast(least, seen.sent)
-    this.log.add(part, 0, age, features)
-    training.won(features, part, known)
+    this.log.addRow(part, 0, age, features)
+    training.trainWin(features, part, known)
     if (known > 0) supplier.learnLeast(seen, known)
   }
 
@@ -281,7 +281,7 @@ export class Trainer {
     const wait = Math.min(window, delays.age(shareOf(seen.ticket)))
     if (age < 0.95 * wait && age < window)
       return seen.at + Math.min(window, delays.nextLook(wait, age))
-    this.training.load(bytes)
+    this.training.loadFeatures(bytes)
     this.silence.settled(seen.winOut * weight, this.pending.dueAt)
     this.lost(bytes, weight, age)
     return 0
@@ -301,14 +301,14 @@ export class Trainer {
     this.now = now
     yield* this.rows.restoring(rows, early)
     this.rows.settled = settled
-    this.silence.restore(silence)
+    this.silence.restoreCounts(silence)
     this.schedule.fitted(refitted[0]!, refitted[1]!)
-    this.delays.restore(delays)
-    this.received.add(received)
+    this.delays.restoreDelays(delays)
+    this.received.addRows(received)
     if (!carries) {
       this.lostExposures.lose(now)
       this.suppliers.tried.forgetPending()
-    } else if (pending.length > 0) this.pending.restore(pending)
+    } else if (pending.length > 0) this.pending.restoreExposures(pending)
     else for (const { bytes, weight } of exposures) this.keep(bytes, weight)
   }
 

@@ -37,7 +37,7 @@ export class UpdateLog {
   /** Rows of a bid are kept if so many low bits of its hash are 0. */
   private level = 0
 
-  add(part: UpdatePart, weight: number, age: number, features: Uint8Array): void {
+  addRow(part: UpdatePart, weight: number, age: number, features: Uint8Array): void {
     while (this.count === updatesMost) this.thin()
     if (!this.keeps(features, 0)) return
     const at = this.count++ * rowBytes
@@ -68,7 +68,7 @@ export class UpdateLog {
   }
 
   /** The rows, as a view that is valid until the next `add`. */
-  take(): Uint8Array {
+  takeRows(): Uint8Array {
     const { count } = this
     this.count = 0
     this.level = 0

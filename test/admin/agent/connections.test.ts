@@ -26,6 +26,15 @@ const start = (agent: string) =>
 
 const [pair, stranger] = [certificate('localhost'), certificate('localhost')]
 const skip = pair === null || stranger === null ? 'openssl is absent' : false
+t.test('a clientCa without a readable certificate is a fault', { skip }, async (t) => {
+  const folder = newFolder()
+  for (const [name, text] of Object.entries({ ...pair, ca: 'nonsense' }))
+    writeFileSync(join(folder, name), text)
+  const file = (name: string) => `${name}: {file: ${join(folder, name.replace('clientCa', 'ca'))}}`
+  const tls = ['cert', 'key', 'clientCa'].map(file).join(', ')
+  await t.rejects(start(`, tls: {${tls}}`), /agent\.tls\.clientCa/)
+})
+
 t.test('with clientCa only a client with a certificate of it is served', { skip }, async (t) => {
   if (pair === null || stranger === null) return
   const folder = newFolder()

@@ -163,6 +163,51 @@ export async function configuring(t: Test, world: ConsoleInBrowser) {
     t.notOk('timeout' in (await stored()))
   })
 
+  t.test(
+    'what was typed stays, beside what the colleague changed, and is applied to it',
+    async (t) => {
+      const field = (name: string) => page.locator(`form.fields [name=${name}]`)
+      await until(async () => (await field('name').inputValue()) === 'Delta Two', {
+        what: 'a field that nobody touched shows the change',
+      })
+      t.equal(await field('timeout').inputValue(), '90ms', 'what was typed')
+      await field('canary').fill('http://127.0.0.1:2/next')
+      await page.locator('select[name=enabled]').selectOption('true')
+      await press(page, 'Show the difference')
+      await page.getByText('canary.share: found nothing, allowed: number').waitFor()
+      await field('canaryShare').fill('0.5')
+      await press(page, 'Show the difference')
+      await dialog.getByText(/timeout: not set → 90ms/).waitFor()
+      t.notMatch(await dialog.innerText(), /name:/, 'the name is not changed back')
+      const { version } = await stored()
+      const colleague = await fetch(`${base}/api/svc/suppliers/delta/`, {
+        method: 'PATCH',
+        headers: {
+          authorization: `Bearer ${await world.logIn('op', 'secret-1')}`,
+          'content-type': 'application/merge-patch+json',
+          'if-match': `"${version}"`,
+        },
+        body: '{"name":"Delta Three","timeout":"80ms","opd":{"enabled":"shadow","holdout":0.2}}',
+      })
+      t.equal(colleague.status, 200)
+      await dialog.getByRole('button', { name: 'Apply', exact: true }).click()
+      await dialog.getByText(/Not changed: op changed it, .*timeout: not set → 80ms/).waitFor()
+      await press(page, 'Close')
+      await page.getByText(/What you entered is kept/).waitFor()
+      await until(async () => (await field('holdout').inputValue()) === '0.2')
+      t.equal(await field('timeout').inputValue(), '90ms')
+      t.equal(await field('canary').inputValue(), 'http://127.0.0.1:2/next')
+      t.equal(await page.locator('select[name=enabled]').inputValue(), 'true')
+      await press(page, 'Show the difference')
+      await dialog.getByText(/timeout: 80ms → 90ms/).waitFor()
+      await dialog.getByText(/opd\.enabled: shadow → true/).waitFor()
+      await confirm(page, 'Apply', 'delta is changed')
+      const merged = { name: 'Delta Three', timeout: '90ms', opd: { enabled: true, holdout: 0.2 } }
+      t.match(await stored(), merged)
+      await page.getByText(/What you entered is kept/).waitFor({ state: 'detached' })
+    },
+  )
+
   t.test('a supplier that is deleted leaves the list', async (t) => {
     t.equal(await remove('delta'), 204)
     await page.getByRole('heading', { name: 'No such supplier' }).waitFor()

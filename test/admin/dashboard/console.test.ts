@@ -1,5 +1,4 @@
 /** The console in a browser, against a running service with bid traffic: figures, log-in, and every switch. */
-import { gzipSync } from 'node:zlib'
 import t from 'tap'
 import {
   browserAbsent,
@@ -20,6 +19,7 @@ import { screens } from './screens.ts'
 import { switches } from './switches.ts'
 import { truth } from './truth.ts'
 import { manySuppliers, waysOfUse } from './ways.ts'
+import { weight } from './weight.ts'
 
 t.test('the console', { skip: browserAbsent }, async (t) => {
   const world = await consoleInBrowser(t)
@@ -32,25 +32,6 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
     )
     t.notMatch(await response.text(), /https?:\/\//)
     t.equal((await fetch(`${base}/api/svc/live/`)).status, 401)
-  })
-
-  t.test('the whole page is less than 250 KB compressed', async (t) => {
-    const seen = new Set<string>()
-    const sizes: number[] = []
-    const read = async (path: string) => {
-      if (seen.has(path)) return
-      seen.add(path)
-      const text = await (await fetch(new URL(path, base))).text()
-      sizes.push(gzipSync(text).length)
-      for (const [, found] of text.matchAll(
-        /(?:from\s*|import\s*|src=|href=)["']([./][^"']+)["']/g,
-      ))
-        await read(new URL(found!, new URL(path, base)).pathname)
-    }
-    await read('/')
-    t.ok(seen.size > 30, `${seen.size} files`)
-    const total = sizes.reduce((sum, size) => sum + size, 0)
-    t.ok(total < 250_000, `${total} bytes`)
   })
 
   t.test('suppliers: problems first, unknown is not 0, totals, search', async (t) => {
@@ -172,6 +153,7 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
     await page.getByText('Your session has ended: log in again').waitFor()
   })
 
+  t.test('what the page loads', (t) => weight(t, world))
   t.test('the other screens', (t) => screens(t, world))
   t.test('alerts', (t) => alerts(t, world))
   t.test('by minute', (t) => minutes(t, world))

@@ -1,13 +1,23 @@
 /** What OPD earned and what stops it: the four faults of the demo, each named on the first screen, with a mail one click away. */
 import t from 'tap'
 import type { Funnel } from '../../../admin/fleet/funnel-route.ts'
+import type { LiveSnapshot } from '../../../admin/fleet/live-schema.ts'
 import { runDemo } from '../../../service/demo/main.ts'
 import { scenarios } from '../../../service/demo/scenarios.ts'
 import { createDemoSupplier } from '../../../service/demo/supplier.ts'
-import { browserAbsent, fillLogIn, launch, openPage, press, visit } from '../../support/console.ts'
+import {
+  browserAbsent,
+  confirm,
+  fillLogIn,
+  launch,
+  openPage,
+  press,
+  visit,
+} from '../../support/console.ts'
 import { newFolder, token } from '../../support/process.ts'
 import { serveBidweir } from '../../support/served-node.ts'
 import { startLimit, until } from '../../support/until.ts'
+import { questions } from './questions.ts'
 
 const faults = {
   'no-macro': { step: 'macro', text: /^no bid contains the macro$/ },
@@ -27,9 +37,10 @@ proxy: {listen: "127.0.0.1:0"}
 admin: {listen: "127.0.0.1:0", impressions: {auth: context}}
 store: {database: "sqlite:${folder}/b.db"}
 drain: {grace: 0ms, timeout: 10s}
-opd: {attributionWindow: 2s}
+opd: {attributionWindow: 2s, decisionLog: {path: "${folder}/decisions.ndjson"}}
 suppliers:
   - {id: demo, name: Demo, endpoints: ["${supplier.url}"], ${opd}}
+  - {id: down, name: Down, endpoints: ["http://127.0.0.1:1/openrtb"], timeout: 50ms}
 ${Object.entries(scenarios)
   .map(
     ([id, { name, query = '' }]) =>
@@ -59,8 +70,16 @@ ${Object.entries(scenarios)
     const headers = { authorization: `Bearer ${access}` }
     return (await (await fetch(`${base}/api/svc/funnel/${query}`, { headers })).json()) as Funnel
   }
+  const isKnown = async () => {
+    const headers = { authorization: `Bearer ${access}` }
+    const live = await fetch(`${base}/api/svc/live/?ssp=demo`, { headers })
+    const { integrations } = (await live.json()) as LiveSnapshot
+    const [mode] = integrations[0]!.modes
+    return mode?.kept?.known === true && mode.keptSpend?.known === true
+  }
   await until(
     async () => {
+      if (!(await isKnown())) return false
       const { earned, suppliers } = await read('?only=faults')
       return earned !== null && suppliers.length === Object.keys(faults).length
     },
@@ -68,6 +87,16 @@ ${Object.entries(scenarios)
   )
   over.abort()
   await Promise.all(traffic)
+  const fail = async () => {
+    const headers = { 'content-type': 'application/json' }
+    const body = '{"id":"r","imp":[{"id":"1"}]}'
+    for (let n = 0; n < 12; n++)
+      await fetch(`http://127.0.0.1:${bidweir.proxyPort}/bid/down`, {
+        method: 'POST',
+        headers,
+        body,
+      })
+  }
   const funnel = await read()
   for (const [ssp, { step, text }] of Object.entries(faults)) {
     const found = funnel.suppliers.find((each) => each.ssp === ssp)!
@@ -111,11 +140,25 @@ ${Object.entries(scenarios)
     await page.goto(`${base}/#/suppliers`)
     await first.waitFor()
   }
+  await press(page, 'Hold Aster Ads')
+  await confirm(page, 'Hold', 'Aster Ads is on hold.')
+  const several = page.locator('tbody tr').filter({ hasText: 'Aster Ads' })
+  // the load of the machine is a reason of its own
+  await several.getByText(/^\d+ more$/).click()
+  await several.getByText('an operator holds the prices at factor 1').waitFor()
+  await press(page, 'Undo')
+  await page.getByText('Undone.').waitFor()
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
   await first.getByRole('link', { name: 'Aster Ads' }).click()
   await page.getByText('Mail to the supplier').click()
   await press(page, 'Copy')
   await page.getByText('Copied.').waitFor()
   t.match(await page.evaluate('navigator.clipboard.readText()'), 'svc_opd=${SVC_OPD_CONTEXT}')
-  t.same(errors, [])
+  t.test('the questions of a person', (t) =>
+    questions(t, {
+      ...{ page, base, fail, database: `${folder}/b.db`, secret: bidweir.password! },
+      proxy: `http://127.0.0.1:${bidweir.proxyPort}`,
+    }),
+  )
+  t.test('no script failed', async (t) => t.same(errors, []))
 })

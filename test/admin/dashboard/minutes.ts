@@ -1,4 +1,4 @@
-/** A part of console.test.ts: the last two days by minute, and what the page weighs. */
+/** A part of console.test.ts: the last two days by minute. */
 import type { Route } from 'playwright-core'
 import type { Test } from 'tap'
 import type { Minutes } from '../../../admin/fleet/minutes.ts'
@@ -6,8 +6,6 @@ import { type ConsoleInBrowser, logIn, press, show } from '../../support/console
 import { until } from '../../support/until.ts'
 
 const hour = 3_600_000
-/** Bytes of the whole page as it is sent, libraries included. */
-const heaviest = 250_000
 
 export async function minutes(t: Test, { base, api, page, faults }: ConsoleInBrowser) {
   await logIn(page, base, 'op')
@@ -80,19 +78,5 @@ export async function minutes(t: Test, { base, api, page, faults }: ConsoleInBro
     await sheet.getByText('No figures in this time.').waitFor()
   })
 
-  t.test('the page is light', async (t) => {
-    await page.goto('about:blank')
-    await page.goto(base)
-    await page.getByRole('navigation', { name: 'Screens' }).waitFor()
-    const sizes = await page.evaluate<number[]>(
-      `['navigation', 'resource'].flatMap((kind) => performance.getEntriesByType(kind))
-        .filter(({ name }) => !name.includes('/api/'))
-        .map(({ encodedBodySize }) => encodedBodySize)`,
-    )
-    const bytes = sizes.reduce((sum, size) => sum + size, 0)
-    t.ok(sizes.length > 20 && sizes.every((size) => size > 0), `${sizes.length} files`)
-    t.ok(bytes < heaviest, `${bytes} bytes`)
-    t.comment(`${bytes} bytes in ${sizes.length} files`)
-  })
   t.test('no script failed', async (t) => t.same(faults, []))
 }

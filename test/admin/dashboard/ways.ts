@@ -69,6 +69,28 @@ export async function waysOfUse(t: Test, { base, api, browser, page, faults }: C
     t.match(page.url(), /#\/?$/, 'the screen stays')
   })
 
+  t.test('the keyboard has few stops', async (t) => {
+    await show(page, base, 'suppliers', 'Suppliers')
+    await row(page, 'Acme').waitFor()
+    /** Elements that Tab stops at within each that matches. */
+    const stops = (selector: string) =>
+      page.evaluate<
+        number[]
+      >(`[...document.querySelectorAll(${JSON.stringify(selector)})].map((each) =>
+        [...each.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex="0"]')]
+          .filter((stop) => stop.tabIndex >= 0 && stop.checkVisibility()).length)`)
+    const [columns] = await page.evaluate<number[]>(
+      "[document.querySelectorAll('thead th').length]",
+    )
+    const [head] = await stops('thead')
+    t.ok(head! <= columns!, `${head} stops in the head of ${columns} columns`)
+    const rows = await stops('tbody tr')
+    t.ok(Math.max(...rows) <= 3, 'a name, what else is wrong, and a hold in each row')
+    const [header] = await stops('header')
+    const [links] = await stops('nav')
+    t.ok(header! - links! <= 4, 'node, time zone, the first page and log-out, beside the menu')
+  })
+
   t.test('text of twice the size fits, also on a phone', async (t) => {
     await page.setViewportSize({ width: 390, height: 844 })
     const size = () => page.evaluate<number>('parseFloat(getComputedStyle(document.body).fontSize)')

@@ -1,4 +1,5 @@
 /** The report of the day before at a webhook: signed, once over all nodes, tried again, by the days of its zone. */
+import { sql } from 'kysely'
 import t from 'tap'
 import { DailyReport, type DailySettings, dayBefore } from '../../../admin/reports/daily.ts'
 import { createRollup } from '../../../admin/store/rollup.ts'
@@ -93,6 +94,33 @@ onBoth(async (t, database) => {
   now += 24 * hour
   await check()
   t.match(got.events.at(-1), { day: '2026-05-10', total: { wins: 1, margin: '0.001' } })
+  t.equal(got.events.length, 3)
+
+  const closeAll = () => Promise.all(nodes.splice(0).map((node) => node.close()))
+  await closeAll()
+  nodes.push(open(), open())
+  await check()
+  t.equal(got.events.length, 3, 'a restart after it was sent sends nothing again')
+  await closeAll()
+  now += 24 * hour
+  nodes.push(open(), open(), open(), open())
+  await check()
+  t.match(got.events.slice(3), [{ day: '2026-05-11' }], 'of nodes that start at that hour, one')
+  now += 24 * hour
+  const left = sql`insert into daily_reports (day, sent, at) values ('2026-05-12', 0, ${now})`
+  await left.execute(store.db)
+  await check()
+  t.equal(got.events.length, 4, 'another node may be sending it')
+  await closeAll()
+  now += 301_000
+  nodes.push(open(), open())
+  await check()
+  await check()
+  t.match(
+    got.events.slice(4),
+    [{ day: '2026-05-12' }],
+    'that node has ended: another sends it, once',
+  )
   t.equal(got.forged, 0)
 })
 

@@ -6,18 +6,23 @@ import { lossOutcome } from '../../../admin/impressions/outcome.ts'
 import type { Store } from '../../../admin/store/index.ts'
 import { deleteOutcomes, type Outcome, Outcomes } from '../../../admin/store/outcomes.ts'
 import { voidWin } from '../../../admin/store/voids.ts'
+import type { UnsentDeltas } from '../../../opd/state/model-store.ts'
 import { auction } from '../../support/engine.ts'
 import { impressionsApi } from '../../support/impressions-api.ts'
 import { integration } from '../../support/opd-doubles.ts'
 import { type Database, onBoth, silent, storeAt } from '../../support/store.ts'
 import { until } from '../../support/until.ts'
 
-/** A process of a node. `events`: its event log, which may be away. `clock`: milliseconds that only the test changes. */
+/**
+ * A process of a node. `events`: its event log, which may be away. `clock`: milliseconds that only the test changes. `deltas`:
+ * the updates of its models, by their names.
+ */
 async function processOn(
   t: Test,
   database: Database,
   events?: { away: boolean; got: string[] },
   clock?: { ms: number },
+  deltas?: { waiting: string[]; adopted: string[] },
 ) {
   const options = clock === undefined ? {} : { monotonic: () => clock.ms }
   const store = await storeAt(t, database, options)
@@ -33,6 +38,7 @@ async function processOn(
         if (outcome.kind === 'loss') applyLossOutcome(api, outcome)
       },
       stream: events === undefined ? null : (outcomes) => receive(events, outcomes),
+      deltas: deltas === undefined ? null : updatesOf(deltas),
     })
   t.teardown(() => store.outcomes.close())
   return { ...api, store, follow }
@@ -45,6 +51,21 @@ async function receive(events: { away: boolean; got: string[] }, outcomes: reado
     if (kind === 'loss') events.got.push(`loss ${lossOutcome(body).reason}`)
     else if (row?.status === 'attributed' || row?.status === 'voided') events.got.push(row.status)
 }
+
+const updatesOf = (deltas: { waiting: string[]; adopted: string[] }): UnsentDeltas => ({
+  unsent: () =>
+    deltas.waiting.map((id) => ({ id, mode: 'revenue', bytes: () => Buffer.from(`of ${id}`) })),
+  adopt(found) {
+    const names = found.map(({ bytes }) => String(Buffer.from(bytes)).slice('of '.length))
+    deltas.adopted.push(...names)
+    deltas.waiting.push(...names)
+  },
+})
+
+const stored = async ({ store }: Process) =>
+  (await store.db.selectFrom('unsent_deltas').select('id').orderBy('id').execute()).map(
+    ({ id }) => id,
+  )
 
 const entries = (store: Store) =>
   store.db.selectFrom('outcomes').select(['kind', 'applied']).execute()
@@ -251,6 +272,37 @@ onBoth(async (t, database) => {
     await rename('outcomes_away', 'outcomes')
     t.equal(await outcomes.settleApplied(), true)
     t.same(await entries(one.store), [])
+  })
+
+  t.test('an update that was not sent is stored, and sent by the next process', async (t) => {
+    const [clock, ofOne, ofTwo] = [
+      { ms: 0 },
+      { waiting: ['1'], adopted: [] as string[] },
+      { waiting: [] as string[], adopted: [] as string[] },
+    ]
+    const one = await processOn(t, database, undefined, undefined, ofOne)
+    await one.follow()
+    t.same(await stored(one), [], 'nothing was settled')
+    await report(one, 'sent')
+    await run(one)
+    t.same([await entries(one.store), await stored(one)], [[], ['1']])
+    ofOne.waiting = ['2']
+    await report(one, 'unsent')
+    await run(one)
+    t.same(await stored(one), ['2'], 'what was sent is deleted')
+    ofOne.waiting = ['2', '3']
+    await run(one)
+    t.same(await stored(one), ['2'], 'an update without an outcome is not stored')
+
+    const two = await processOn(t, database, undefined, clock, ofTwo)
+    await two.follow()
+    await becomeOld(one.store, one.store.outcomes.node)
+    await live(two, clock)
+    t.same(ofTwo.adopted, ['2'], 'once')
+    t.same(await stored(two), ['2'], 'until it is sent')
+    ofTwo.waiting = []
+    await run(two)
+    t.same(await stored(two), [])
   })
 
   t.test('an outcome that only waits for the event log is settled', async (t) => {

@@ -37,7 +37,7 @@ function verified({
     const least = random()
     evidence.exposed(group, { inBa: 2, sent, winIn, winOut, weight: expected })
     const wins = least < winIn * (isHeld ? 1 : 1 - expected * multiple)
-    if (wins && random() >= lost) evidence.won(group, 2, sent, expected)
+    if (wins && random() >= lost) evidence.addWin(group, 2, sent, expected)
     if (says && !isHeld && least < winIn) evidence.addLeast(group, 2, sent, wins ? sent : 2)
   }
   return evidence
@@ -74,7 +74,7 @@ t.test('bids whose own price is the best show nothing about lower prices', (t) =
   const before = found(evidence)
   for (let n = 0; n < 20_000; n++) {
     evidence.exposed('own', { inBa: 2, sent: 2, winIn, winOut: winIn, weight: 0 })
-    if (n % 5 === 0) evidence.won('own', 2, 2, 0)
+    if (n % 5 === 0) evidence.addWin('own', 2, 2, 0)
   }
   t.same(found(evidence), before)
   t.end()

@@ -26,7 +26,7 @@ function trained(seed: number, bids: number): Curve {
   for (let n = 0; n < bids; n++) {
     const inBa = 0.5 + 2 * random()
     const price = inBa * (0.2 + 0.8 * random())
-    curve.load(keysFrom(n % 5), Math.log(inBa), false)
+    curve.loadBid(keysFrom(n % 5), Math.log(inBa), false)
     const won = random() < 0.1 + 0.7 * (price / inBa) ** 2 + (price >= 1 ? 0.1 : 0)
     curve.train(price, 'exposure')
     if (won) curve.train(price, 'win')
@@ -68,7 +68,7 @@ t.test(
       const inBa = 0.05 * 800 ** random()
       const [least, theta] = [0.01 + 0.89 * random(), 1 + 3 * random()]
       const best = (saving: number) => {
-        curve.load(keysFrom(n % 5), Math.log(inBa), false)
+        curve.loadBid(keysFrom(n % 5), Math.log(inBa), false)
         const reward = theta * inBa
         const bid = { inBa, lowest: least * inBa, reward, other: 1.5 * reward, saving }
         const price = chooser.best(curve, bid)

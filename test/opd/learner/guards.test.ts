@@ -29,7 +29,7 @@ function run(guards: Guards, traffic: Traffic) {
   for (let n = 0; n < bids; n++, now += every(now)) {
     while (due.length > 0 && due[0]![0] <= now) {
       const [, at] = due.shift()!
-      guards.won(at, 1, 1, now, true)
+      guards.addWin(at, 1, 1, now, true)
     }
     guards.exposed(0.5, 1, now, 15_000)
     if (random() < rate(now)) due.push([now + delay(now), now])
@@ -48,11 +48,11 @@ t.test('prices start shallow and deepen by wins at lower prices', (t) => {
   const guards = new Guards()
   t.equal(guards.lowest(0.5), 0.85)
   t.equal(guards.lowest(0.97), 0.97, 'minFactor holds')
-  for (let n = 0; n < 600; n++) guards.won(start, 1, 1, start, false)
+  for (let n = 0; n < 600; n++) guards.addWin(start, 1, 1, start, false)
   t.equal(guards.lowest(0.5), 0.85, 'wins at the own price show nothing about lower ones')
   const depths: number[] = []
   for (let n = 0; n < 600; n++) {
-    guards.won(start, 1, 1, start, true)
+    guards.addWin(start, 1, 1, start, true)
     const lowest = guards.lowest(0.5)
     if (lowest !== depths.at(-1)) depths.push(lowest)
   }
@@ -71,7 +71,7 @@ t.test(
     t.ok(silent.bid > 0 && silent.bid < 130, `after ${silent.bid} bids`)
     t.equal(guards.guard, 'silence')
     t.equal(guards.lowest(0.5), 1)
-    guards.won(silent.now, 1, 1, silent.now + 1, true)
+    guards.addWin(silent.now, 1, 1, silent.now + 1, true)
     t.equal(guards.lowest(0.5), 0.85)
     t.end()
   },
@@ -135,9 +135,9 @@ t.test('a night whose win rate is that of the night before is no alarm', (t) => 
 
 t.test('wins that clear above the price sent put the price back', (t) => {
   const guards = new Guards()
-  for (let n = 0; n < 400; n++) guards.won(start, 1, 1.001, start, true)
+  for (let n = 0; n < 400; n++) guards.addWin(start, 1, 1.001, start, true)
   t.equal(guards.acts, false)
-  for (let n = 0; n < 100; n++) guards.won(start, 1, 1.1, start, true)
+  for (let n = 0; n < 100; n++) guards.addWin(start, 1, 1.1, start, true)
   t.equal(guards.guard, 'cleared')
   t.equal(guards.lowest(0.5), 1)
   t.end()
@@ -160,7 +160,7 @@ function evidenceOf(kept: number, seed: number, each: (evidence: Evidence, n: nu
     const group = held ? 'holdout' : 'lowered'
     const sent = held ? 1 : 0.9
     evidence.exposed(group, { inBa: 1, sent, winIn: 0.5, winOut: held ? 0.5 : 0.49, weight: 1 })
-    if (random() < (held ? 0.5 : 0.5 * kept)) evidence.won(group, 1, sent, 1)
+    if (random() < (held ? 0.5 : 0.5 * kept)) evidence.addWin(group, 1, sent, 1)
     if (n % 64 === 0) each(evidence, n)
   }
 }
@@ -196,7 +196,7 @@ t.test('each alarm that follows holds longer', (t) => {
     }
     return n
   }
-  for (let n = 0; n < 60; n++) guards.won(start - 1, 1, 1, start, true)
+  for (let n = 0; n < 60; n++) guards.addWin(start - 1, 1, 1, start, true)
   guards.dropped()
   // the win keeps silence away
   const first = heldWithWins(guards, start)
@@ -212,7 +212,7 @@ function heldWithWins(guards: Guards, from: number): number {
   for (; guards.acts && n < 10_000; n++) {
     const now = from + n * 1000
     guards.exposed(0.5, 1, now, 1000)
-    if (n % 2 === 0) guards.won(now, 1, 1, now, true)
+    if (n % 2 === 0) guards.addWin(now, 1, 1, now, true)
     guards.mature(now, 1000)
   }
   return n
@@ -222,12 +222,12 @@ t.test(
   'wins that clear at a tiny part of the price sent put it back until prices are right',
   (t) => {
     const guards = new Guards()
-    for (let n = 0; n < 200; n++) guards.won(start, 1, 0.4, start, true)
+    for (let n = 0; n < 200; n++) guards.addWin(start, 1, 0.4, start, true)
     t.equal(guards.guard, 'none', 'a second price may be far lower')
-    for (let n = 0; n < 100; n++) guards.won(start, 1, 0.001, start, true)
+    for (let n = 0; n < 100; n++) guards.addWin(start, 1, 0.001, start, true)
     t.equal(guards.guard, 'cleared')
     t.equal(guards.lowest(0.5), 1)
-    for (let n = 0; n < 100; n++) guards.won(start, 1, 1, start, true)
+    for (let n = 0; n < 100; n++) guards.addWin(start, 1, 1, start, true)
     const { guard } = run(guards, { bids: 1000, rate: () => 0.5 })
     t.equal(guard, 'cleared', 'it acts for a while')
     t.notOk(guards.acts, 'and ends')
@@ -253,7 +253,7 @@ t.test('a restart restores the state of a guard', (t) => {
   run(guards, { bids: 3000, rate: () => 0.5 })
   guards.dropped()
   const again = new Guards()
-  again.restore(JSON.parse(JSON.stringify(guards.saved())))
+  again.restoreGuards(JSON.parse(JSON.stringify(guards.saved())))
   t.equal(again.guard, 'drop')
   t.equal(again.lowest(0.5), 1)
   t.end()

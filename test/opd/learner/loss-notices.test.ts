@@ -29,7 +29,7 @@ function counted(notified: number, nodes = 1): { losses: number; known: number }
     const least = random() < 0.47 ? 0.8 : random() < 0.03 / 0.53 ? 0.95 : 2
     if (least <= 0.9) {
       const state = any()
-      state.won(outcome, 0.9, start + n)
+      state.addWin(outcome, 0.9, start + n)
       state.learnLeast(outcome, least)
     } else if (random() < notified) any().learnLeast(outcome, least)
   }

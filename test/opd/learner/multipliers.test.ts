@@ -28,7 +28,7 @@ function settled(policy: Policy, mode: 'revenue' | 'margin', decisions: number) 
       known,
       false,
     )
-    if (random() < winOut) evidence.won('lowered', inBa, out, 1)
+    if (random() < winOut) evidence.addWin('lowered', inBa, out, 1)
     evidence.exposed('lowered', { inBa, sent: out, winIn, winOut, weight: 1 })
     if (n < decisions / 2) continue
     sums.in += winIn

@@ -119,14 +119,14 @@ t.test('a restart restores the delays; a damaged state is ignored', (t) => {
   const draw = logNormal(40_000, 0.5)
   const delays = learned({ every: 20, until: 200_000, delay: () => draw })
   const again = new NoticeDelays()
-  again.restore(delays.saved())
+  again.restoreDelays(delays.saved())
   for (const each of [delays, again]) each.exposed(0, start + 200_001)
   for (const share of shares)
     t.ok(Math.abs(Math.log(again.age(share) / delays.age(share))) < 0.1, `${share}`)
   const fresh = new NoticeDelays()
   const usual = fresh.age(0.5)
   for (const state of [[], [1000, 2000], [-1, 0, 1], [-1, ...Array<number>(500).fill(-3)]]) {
-    fresh.restore(Float64Array.from(state))
+    fresh.restoreDelays(Float64Array.from(state))
     t.equal(fresh.age(0.5), usual)
   }
   t.end()
@@ -143,7 +143,7 @@ t.test('nothing is known until the next notice where what was known no longer ho
 
 t.test('the number of bids sent until a time is known to a twentieth of its age', (t) => {
   const sent = new SentCounts()
-  for (let now = 0; now < 3_600_000; now += 7) sent.add(1, start + now)
+  for (let now = 0; now < 3_600_000; now += 7) sent.addCount(1, start + now)
   for (const ago of [0, 50, 1000, 30_000, 600_000, 3_000_000]) {
     const truth = (3_600_000 - ago) / 7
     t.ok(

@@ -15,11 +15,11 @@ const once = () => 0
 t.test('an exposure is either taken or settled', (t) => {
   const pending = new PendingExposures(60_000)
   const all = Array.from({ length: 50 }, (_each, n) => bytesOf(n))
-  for (const [n, bytes] of all.entries()) pending.add(bytes, 1000, () => 2000 + n * 100)
+  for (const [n, bytes] of all.entries()) pending.addExposure(bytes, 1000, () => 2000 + n * 100)
   t.equal(pending.size, 50)
-  t.equal(pending.take(ticketOf(all[7]!), all[7]!), 1)
-  t.equal(pending.take(ticketOf(all[7]!), all[7]!), 0, 'once')
-  t.equal(pending.take(ticketOf(all[8]!), all[9]!), 0, 'the ticket of another node')
+  t.equal(pending.takeExposure(ticketOf(all[7]!), all[7]!), 1)
+  t.equal(pending.takeExposure(ticketOf(all[7]!), all[7]!), 0, 'once')
+  t.equal(pending.takeExposure(ticketOf(all[8]!), all[9]!), 0, 'the ticket of another node')
   const settled: number[] = []
   const settle = (bytes: Uint8Array) => {
     settled.push(new DataView(bytes.buffer, bytes.byteOffset).getUint32(20))
@@ -27,7 +27,7 @@ t.test('an exposure is either taken or settled', (t) => {
   }
   pending.advance(4000, 1000, settle)
   t.ok(settled.length > 5 && settled.length < 30, `${settled.length} due`)
-  t.equal(pending.take(ticketOf(all[0]!), all[0]!), 0)
+  t.equal(pending.takeExposure(ticketOf(all[0]!), all[0]!), 0)
   pending.advance(100_000, 1000, settle)
   t.equal(settled.length, 49)
   t.notOk(settled.includes(7))
@@ -37,7 +37,7 @@ t.test('an exposure is either taken or settled', (t) => {
 
 t.test('exposures are settled in slices, and one may be examined again', (t) => {
   const pending = new PendingExposures(60_000)
-  for (let n = 0; n < 300; n++) pending.add(bytesOf(n), 1000, () => 2000)
+  for (let n = 0; n < 300; n++) pending.addExposure(bytesOf(n), 1000, () => 2000)
   let [calls, again] = [0, 0]
   const settle = () => {
     calls++
@@ -59,7 +59,8 @@ t.test(
     const pending = new PendingExposures(60_000, 2 ** 14)
     const sent = 60_000
     let left = 0
-    for (let n = 0; n < sent; n++) if (pending.add(bytesOf(n), 1000, () => 30_000) === 0) left++
+    for (let n = 0; n < sent; n++)
+      if (pending.addExposure(bytesOf(n), 1000, () => 30_000) === 0) left++
     t.ok(pending.size <= 2 ** 14, `${pending.size} exposures`)
     t.equal(pending.size + left, sent)
     let counted = 0
@@ -74,7 +75,7 @@ t.test(
 
 t.test('the length of a slice is by weight of exposures, not by number', (t) => {
   const pending = new PendingExposures(60_000, 2 ** 14)
-  for (let n = 0; n < 60_000; n++) pending.add(bytesOf(n), 1000, () => 30_000)
+  for (let n = 0; n < 60_000; n++) pending.addExposure(bytesOf(n), 1000, () => 30_000)
   let trained = 0
   const settle = (_bytes: Uint8Array, weight: number) => {
     trained += weight
@@ -93,7 +94,7 @@ t.test('a clock that jumps leaves the number of exposures bounded', (t) => {
     return 0
   }
   for (const now of [5000, 9e15, 1, 9e14, 70_000]) {
-    pending.add(bytesOf(now), now, () => now + 1000)
+    pending.addExposure(bytesOf(now), now, () => now + 1000)
     pending.advance(now, 100, settle)
   }
   t.ok(pending.size <= 5)
@@ -170,7 +171,7 @@ t.test('exposures that are due are settled at once, in any bucket', (t) => {
   const pending = new PendingExposures(1_800_000)
   const now = 1e12
   for (let n = 0; n < 100; n++)
-    pending.add(new Uint8Array(featureBytes), now, () => now + 5000 + 10 * n)
+    pending.addExposure(new Uint8Array(featureBytes), now, () => now + 5000 + 10 * n)
   let done = 0
   for (let n = 0; n < 100; n++) {
     pending.advance(now + 5000 + 10 * n + 60, 1000, () => {

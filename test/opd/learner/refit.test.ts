@@ -77,37 +77,6 @@ t.test('a price that half of the competition bids is found in the density', (t) 
   t.end()
 })
 
-t.test('placements of few bids share the prices of their size', (t) => {
-  const learner = createLearner({ attributionWindow: 5000 })
-  const random = source(23)
-  const spotOf = (placement: number, inBa: number): BidFacts => ({
-    ...spot(inBa),
-    publisher: `p${placement % 90}`,
-    placement: `s${placement}`,
-    size: '300x250',
-  })
-  for (let n = 0; n < 6000; n++) {
-    const now = start + 100 * n
-    const facts = spotOf(n % 400, 1 + random())
-    const decision = learner.decide(facts, { minWinRate: 0 }, `k${n}`, now, random)
-    const price = facts.inBa * (0.3 + 0.7 * random())
-    const features = learner.expose(decision, price, now)
-    if (price >= 0.7 && random() < 0.7) learner.win(features, price, now + 10)
-    learner.advance(now)
-  }
-  learner.advance(start + 660_000)
-  learner.applyRefit(refit(learner.refitJob(late)!))
-  const chance = (placement: number, price: number) => learner.chance(spotOf(placement, 1.5), price)
-  for (const [placement, what] of [
-    [7, 'of 15 bids'],
-    [4000, 'never seen'],
-  ] as const) {
-    const [below, at] = [chance(placement, 0.68), chance(placement, 0.72)]
-    t.ok(at - below > 0.3, `${what}: ${below} below it, ${at} above it`)
-  }
-  t.end()
-})
-
 t.test('lowest winning prices train both sides, so fewer rows are needed', (t) => {
   const least = [0.4, 0.7, 1.2]
   const random = source(8)

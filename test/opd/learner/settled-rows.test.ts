@@ -16,7 +16,7 @@ t.test('a row has the outcome that was reported, before or after it settled', (t
   const rows = new SettledRows()
   for (let n = 0; n < 1000; n++) {
     if (n % 4 === 1) rows.setOutcome('won', row(n), 0.5)
-    rows.add(row(n))
+    rows.addRow(row(n))
     if (n % 4 === 2) rows.setOutcome('won', row(n))
     if (n % 4 === 3) rows.setOutcome('void', row(n))
   }
@@ -32,14 +32,14 @@ t.test('a row has the outcome that was reported, before or after it settled', (t
 
 t.test('the window holds the newest rows, oldest first', (t) => {
   const rows = new SettledRows()
-  for (let n = 0; n < windowRows + 1000; n++) rows.add(row(n))
+  for (let n = 0; n < windowRows + 1000; n++) rows.addRow(row(n))
   const { features, outcome } = rows.copy()
   t.equal(outcome.length, windowRows)
   t.equal(nameOf(features, 0), 1000)
   t.equal(nameOf(features, windowRows - 1), windowRows + 999)
   const again = new SettledRows()
   drained(again.restoring(rows.copy()))
-  again.add(row(1))
+  again.addRow(row(1))
   t.equal(nameOf(again.copy().features, windowRows - 1), 1)
   t.end()
 })

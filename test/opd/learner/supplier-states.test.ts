@@ -53,7 +53,7 @@ t.test(
       for (let n = 0; n < bids; n++) {
         states.of(1).exposed(sent(at), 20_000)
         states.of(1).resolved(sent(at), 1)
-        states.of(1).won(sent(at), 0.9, at + 100)
+        states.of(1).addWin(sent(at), 0.9, at + 100)
       }
     }
     const evidence = () => {
@@ -94,7 +94,7 @@ t.test('bids of suppliers without win notices are no fall of the others', (t) =>
   const due: Outcome[] = []
   const last = start + 20_000_000
   for (let now = start; now < last; now += 1000) {
-    while (due.length > 0 && due[0]!.at + 5000 <= now) states.of(1).won(due.shift()!, 0.9, now)
+    while (due.length > 0 && due[0]!.at + 5000 <= now) states.of(1).addWin(due.shift()!, 0.9, now)
     const bid = sent(now)
     states.of(1).exposed(bid, timeout)
     if (random() < 0.5) due.push(bid)
@@ -136,13 +136,13 @@ t.test('a guard acts for a supplier that has no traffic any more', (t) => {
     ...{ winIn: 0.5, winOut: 0.48, weight: 0.04, publisher: 2, seat: 3, at: start },
   }
   for (const supplier of [1, 2]) {
-    for (let n = 0; n < 60; n++) controls.of(supplier).won(outcome, 0.9, start)
+    for (let n = 0; n < 60; n++) controls.of(supplier).addWin(outcome, 0.9, start)
     for (let n = 0; n < 100; n++)
       controls.of(supplier).exposed({ ...outcome, at: start + 1000 }, 20_000)
   }
   for (let now = start + 1000; now < start + 20_000; now += 50) controls.advance(now, 20_000)
   t.equal(controls.of(1).guards.acts, false, 'its notices may still come')
-  controls.of(1).won({ ...outcome, at: start + 1000 }, 0.9, start + 20_000)
+  controls.of(1).addWin({ ...outcome, at: start + 1000 }, 0.9, start + 20_000)
   for (let now = start + 20_000; now < start + 25_000; now += 50) controls.advance(now, 20_000)
   t.equal(controls.of(1).guards.guard, 'none')
   t.equal(controls.of(2).guards.guard, 'silence')
@@ -151,7 +151,7 @@ t.test('a guard acts for a supplier that has no traffic any more', (t) => {
 
 t.test('suppliers are visited when they are marked, or their oldest bids are due', (t) => {
   const visits = new Visits()
-  const marks = [0, 1, 2].map((nth) => visits.add(nth))
+  const marks = [0, 1, 2].map((nth) => visits.addSupplier(nth))
   const visited = (before: number, oldest = Number.POSITIVE_INFINITY) => {
     const seen: number[] = []
     visits.run(before, (nth) => {
@@ -205,7 +205,7 @@ function cluster(nodes: number, to: (node: number) => number) {
     if (random() < (held ? 0.5 : 0.46)) due.push([now + 6000, to(node), outcome])
     while (due.length > 0 && due[0]![0] <= now) {
       const [, at, won] = due.shift()!
-      controls[at]!.of(1).won(won, won.sent, now)
+      controls[at]!.of(1).addWin(won, won.sent, now)
     }
     if (n % 20 === 0) for (const each of controls) each.advance(now, 20_000)
     for (const [at, each] of controls.entries()) if (each.of(1).guards.acts) alarmed.add(at)
@@ -278,7 +278,7 @@ t.test('bids are held, unless notices say the lowest winning price', (t) => {
       state.exposed(outcome, 20_000)
       state.resolved(outcome, 1)
       if (random() < 0.48) {
-        state.won(outcome, 0.9, start)
+        state.addWin(outcome, 0.9, start)
         if (says !== 'nothing') state.learnLeast(outcome, 0.8)
       } else if (says === 'all') state.learnLeast(outcome, 2)
       state.decided(policy, 'revenue', {

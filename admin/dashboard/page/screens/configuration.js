@@ -5,6 +5,7 @@ import { Search } from '../forms.js'
 import { html } from '../html.js'
 import { call } from '../session.js'
 import { seesAll } from '../state.js'
+import { NoSupplier } from './supplier-common.js'
 import { NewSupplier } from './supplier-form.js'
 
 /** As YAML. @param {unknown} value @param {string} indent @returns {string} */
@@ -43,6 +44,6 @@ export function Configuration() {
       found,
       ({ suppliers, ...rest }) => html`
         <section class="sheet"><h2>Service</h2>${Object.entries(rest).map(([name, value]) => part(name, value))}</section>
-        <section class="sheet"><h2>Suppliers (${suppliers.length})</h2>${suppliers.map((each) => part(each.id, each))}</section>`,
+        <section class="sheet"><h2>Suppliers (${suppliers.length})</h2>${suppliers.length === 0 && html`<${NoSupplier} />`}${suppliers.map((each) => part(each.id, each))}</section>`,
     )}`
 }

@@ -128,8 +128,8 @@ export function Funnel({ ssp }) {
   return html`<section class="sheet"><h2>From request to earnings</h2>
     ${loaded(found, (/** @type {FunnelAnswer} */ all) => {
       const [own] = all.suppliers
-      return own === undefined || own.steps.length === 0
-        ? html`<p class="soft">No requests in the last minutes.</p>`
+      return own === undefined || own.steps.every(({ count }) => count === 0)
+        ? html`<p class="soft">No requests in the last minutes. Bid requests to <code>${`/bid/${ssp}`}</code>, and calls with this supplier, appear here.</p>`
         : steps(own, all)
     })}</section>`
 }

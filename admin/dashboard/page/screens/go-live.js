@@ -7,7 +7,7 @@ import { html } from '../html.js'
 import { route } from '../route.js'
 import { call, request } from '../session.js'
 import { currency, may, readLive, seesAll, supplierOptions } from '../state.js'
-import { failedShare, knownKept, refusedShare } from './supplier-common.js'
+import { failedShare, knownKept, NoSupplier, refusedShare } from './supplier-common.js'
 import { pathOf, review } from './supplier-form.js'
 
 /** @import { FunnelSupplier } from '../../../fleet/funnel-route.ts' */
@@ -235,8 +235,9 @@ function Steps({ ssp }) {
 export function GoLive() {
   const options = supplierOptions()
   const ssp = route.value.rest[0] ?? options[0]?.[0]
+  if (options.length === 0) return html`<h1>Go live</h1><${NoSupplier} />`
   if (ssp === undefined || !options.some(([id]) => id === ssp))
-    return html`<h1>Go live</h1><p class="box">${ssp === undefined ? 'There is no supplier yet: add one on the screen Configuration.' : `“${ssp}” does not exist, or belongs to another account.`}</p>`
+    return html`<h1>Go live</h1><p class="box">“${ssp}” does not exist, or belongs to another account. <a href="#/">All suppliers</a></p>`
   return html`<div class="row"><h1>Go live</h1>
       <${Pick} label="Supplier" value=${ssp} options=${options} pick=${(
         /** @type {string} */ id,

@@ -6,6 +6,7 @@ import { isolated } from '../format.js'
 import { html } from '../html.js'
 import { call } from '../session.js'
 import { live, may, readLive, seesAll } from '../state.js'
+import { NoSupplier } from './supplier-common.js'
 
 /** @import { ListedIntegration } from '../../../fleet/live-schema.ts' */
 
@@ -76,13 +77,15 @@ export function Holds() {
       ${seesAll.value && html`<${HoldButton} ssp="*" name="all integrations" held=${now.heldAll} />`}</div>
     <p>While an integration is on hold, its bids leave at their own price. The <a href="#/audit">audit</a> says who changed it.</p>
     ${
-      priced.length === 0
-        ? html`<p class="box">OPD is off for every supplier that you see: there is nothing to hold.</p>`
-        : table({
-            label: 'Holds',
-            rows: priced,
-            keyOf: ({ ssp }) => ssp,
-            columns: may('operator') ? columns : columns.slice(0, -1),
-          })
+      now.integrations.length === 0
+        ? html`<${NoSupplier} />`
+        : priced.length === 0
+          ? html`<p class="box">OPD is off for every supplier that you see: there is nothing to hold. <a href="#/go-live">Go live</a> has the steps to switch it on.</p>`
+          : table({
+              label: 'Holds',
+              rows: priced,
+              keyOf: ({ ssp }) => ssp,
+              columns: may('operator') ? columns : columns.slice(0, -1),
+            })
     }`
 }

@@ -7,7 +7,8 @@ import { Pick } from '../forms.js'
 import { html } from '../html.js'
 import { route, setQuery } from '../route.js'
 import { call } from '../session.js'
-import { currency, reportsEvery, supplierOptions } from '../state.js'
+import { currency, live, reportsEvery, supplierOptions } from '../state.js'
+import { NoSupplier } from './supplier-common.js'
 
 /** @import { Minutes } from '../../../fleet/minutes.ts' */
 /** @typedef {keyof Minutes['values']} Series */
@@ -125,7 +126,7 @@ export function MinutesOf({ ssp }) {
       const isRunning = values.at(-1) !== null && (times.at(-1) ?? 0) * 1000 <= now
       return html`${
         !isKnown(values) &&
-        html`<p class="soft">${measure.band ? 'Unknown: too few wins in each of these times, or no holdout to compare with.' : 'No figures in this time.'}</p>`
+        html`<p class="soft">${measure.band ? 'Unknown: too few wins in each of these times, or no holdout to compare with.' : 'No figures in this time. Those of a minute appear when it has ended; choose more hours for earlier ones.'}</p>`
       }
       <${Chart} label=${shown} by="minute" each=${step} isRunning=${isRunning} times=${times} values=${values} before=${earlier}
         band=${low && high && isKnown(values) ? { low: seriesOf(today, low), high: seriesOf(today, high) } : undefined} marks=${marks} format=${measure.format} />
@@ -136,6 +137,7 @@ export function MinutesOf({ ssp }) {
 }
 
 export function MinutesScreen() {
+  if (live.value?.integrations.length === 0) return html`<h1>Last two days</h1><${NoSupplier} />`
   const ssp = route.value.query.get('ssp') ?? ''
   return html`<div class="row"><h1>Last two days</h1>
       <${Pick} label="Supplier" value=${ssp} options=${[['', 'all suppliers'], ...supplierOptions()]}

@@ -8,9 +8,10 @@ import { Pick, withFields } from '../forms.js'
 import { html } from '../html.js'
 import { route, setQuery } from '../route.js'
 import { call } from '../session.js'
-import { currency, integration, reportsEvery, supplierOptions } from '../state.js'
+import { currency, integration, live, reportsEvery, supplierOptions } from '../state.js'
 import { bucketsOf, Csv, RangePick, rangeOf, reportPath, seriesOf } from './report-common.js'
 import { Comparison } from './report-comparison.js'
+import { NoSupplier } from './supplier-common.js'
 
 /** @import { ReportRow } from '../../../reports/columns.ts' */
 /** @import { Column } from '../components.js' */
@@ -270,6 +271,8 @@ export function Reports() {
         all &&
         html`<${Result} rows=${all} by=${by} then=${then} range=${range} />
       <${Comparison} rows=${all} by=${by} then=${then} />`,
-      'No bids and no wins in this range.',
+      live.value?.integrations.length === 0
+        ? html`<${NoSupplier} />`
+        : html`No bids and no wins in this range. Choose other days, or see on <a href="#/go-live">Go live</a> which step is missing.`,
     )}`
 }

@@ -2,6 +2,7 @@
 
 import { Level } from '../components.js'
 import { html } from '../html.js'
+import { live, may, seesAll } from '../state.js'
 
 /** @import { Kept, ListedIntegration } from '../../../fleet/live-schema.ts' */
 
@@ -38,3 +39,11 @@ export const knownKept = (kept) => (kept?.known ? kept : null)
 /** @param {{ of: ListedIntegration }} props */
 export const Health = ({ of: { health } }) =>
   html`<${Level} level=${health.level} label=${health.level === 'none' ? 'No requests' : undefined} />`
+
+/** What a screen of suppliers shows while there is none. */
+export const NoSupplier = () =>
+  html`<p class="box">${seesAll.value ? 'There is no supplier yet.' : `No supplier belongs to the account ${live.value?.caller.account}.`} ${
+    may('operator') && seesAll.value
+      ? html`Add one on the screen <a href="#/configuration">Configuration</a>, or in the configuration file.`
+      : 'An operator of the account * adds suppliers; each names its account.'
+  }</p>`

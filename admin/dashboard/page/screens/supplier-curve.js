@@ -46,8 +46,10 @@ export function Curve({ of }) {
   const [publisher, setPublisher] = useState('')
   const [factor, setFactor] = useState(0.9)
   const off = of.opd === null || of.opd.state === 'off' || of.opd.state === 'invalid'
+  const isDecided = of.modes.some(({ bids }) => bids > 0)
   const curve = useRead(async () => {
     if (off) return []
+    if (!isDecided) return { unknown: 'No bid was decided since the nodes started' }
     const query = new URLSearchParams({ ssp: of.ssp })
     if (publisher !== '') query.set('publisher', publisher)
     return call(`/api/svc/curve/?${query}`).catch((error) => {
@@ -55,7 +57,7 @@ export function Curve({ of }) {
       if (error instanceof ApiError && error.status === 404) return { unknown: error.message }
       throw error
     })
-  }, [of.ssp, off, publisher])
+  }, [of.ssp, off, isDecided, publisher])
   const submit = withFields((field) => setPublisher(field('publisher').trim()))
   return html`<section class="sheet"><h2>What would happen at another price</h2>
     ${
@@ -68,7 +70,7 @@ export function Curve({ of }) {
       curve,
       (/** @type {WinCurve | { unknown: string }} */ found) => {
         if ('unknown' in found)
-          return html`<p class="soft">${found.unknown}. They come with bids and win notices.</p>`
+          return html`<p class="soft">${found.unknown}. The curve comes with bids and win notices.</p>`
         const { points, bids, currency, min_factor } = found
         const point = points.reduce((best, each) =>
           Math.abs(each.factor - factor) < Math.abs(best.factor - factor) ? each : best,

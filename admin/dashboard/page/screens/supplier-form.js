@@ -8,7 +8,7 @@ import { ask } from '../actions.js'
 import { Conflict } from '../changes.js'
 import { loaded, useRead } from '../components.js'
 import { time } from '../format.js'
-import { withFields } from '../forms.js'
+import { withFields, withValue } from '../forms.js'
 import { html } from '../html.js'
 import { ApiError, call, request } from '../session.js'
 import { may, readLive, seesAll } from '../state.js'
@@ -38,14 +38,25 @@ const differenceLine = ({ pointer, before, after }) =>
       : `deleted: ${shown(before)}`
     : `${pointer.slice(1).replaceAll('/', '.')}: ${shown(before)} → ${shown(after)}`
 
-/** Who made the last change, for a change that is refused because of it. @param {string} id @param {unknown} error */
-async function explained(id, error) {
+/** Versions of others that a refusal names. */
+const mostNamed = 20
+
+/** Who changed what after a version, for a change of it that is refused. @param {string} id @param {string | null | undefined} etag @param {unknown} error */
+async function explained(id, etag, error) {
   if (!(error instanceof ApiError) || error.status !== 412) return error
-  const [last] = /** @type {Version[]} */ (await call(`${pathOf(id)}history/?limit=1`))
+  const seen = Number(etag?.replaceAll('"', ''))
+  const versions = await call(`${pathOf(id)}history/?limit=${mostNamed}`)
+  const later = /** @type {Version[]} */ (versions).filter(({ version }) => version > seen)
   return new Conflict(
-    last === undefined
+    later.length === 0
       ? error.message
-      : `${last.who} changed it, ${time(last.at)}: ${last.difference.map(differenceLine).join('; ')}`,
+      : later
+          .reverse()
+          .map(
+            ({ who, at, difference }) =>
+              `${who} changed it, ${time(at)}: ${difference.map(differenceLine).join('; ')}`,
+          )
+          .join('. Then '),
   )
 }
 
@@ -61,24 +72,37 @@ async function send(id, { method, path = '', body, etag }, dryRun = false) {
     const value = response.status === 204 ? null : await response.json()
     return { value, etag: response.headers.get('etag') }
   } catch (error) {
-    throw await explained(id, error)
+    throw await explained(id, etag, error)
   }
 }
 
 /**
  * Shows what a change would do; the dialog then makes it. `version`: to which an undo returns, if nobody has changed the supplier
- * after this change.
+ * after this change. `again` reads what the change is based on, `made` is called after it was made, and `refused` if it was not.
  * @param {string} id
  * @param {Parameters<typeof send>[1]} change
- * @param {{ title: string, text: string, verb: string, done: string, danger?: boolean, version?: number | undefined, again: () => Promise<unknown> }} words
+ * @param {{ title: string, text: string, verb: string, done: string, danger?: boolean, version?: number | undefined,
+ *   again: () => Promise<unknown>, made?: () => void, refused?: (error: unknown) => void }} words
  */
-export async function review(id, change, { again, version, ...words }) {
-  const { value } = await send(id, change, true)
+export async function review(id, change, { again, version, made, refused, ...words }) {
+  const dryRun = send(id, change, true)
+  // without the present version, the same change would be refused for ever
+  const { value } = await dryRun.catch(async (error) => {
+    refused?.(error)
+    if (error instanceof Conflict) await again()
+    throw error
+  })
   const changes = /** @type {Difference[]} */ (value.difference).map(differenceLine)
   if (changes.length === 0) throw new Error('Nothing differs.')
   let etag = /** @type {string | null} */ (null)
   const act = async () => {
-    ;({ etag } = await send(id, change))
+    try {
+      ;({ etag } = await send(id, change))
+      made?.()
+    } catch (error) {
+      refused?.(error)
+      throw error
+    }
   }
   const undo = () => send(id, { ...revertTo(version ?? 0), etag })
   ask({
@@ -95,6 +119,7 @@ const revertTo = (version) => ({ method: 'POST', path: 'revert/', body: { versio
 /** The number of a field; null, which removes the key, where it is empty. @param {string} text */
 const numberOf = (text) => (text.trim() === '' ? null : Number(text))
 
+/** @type {readonly (readonly [value: string, label: string])[]} */
 const opdStates = [
   ['false', 'off'],
   ['shadow', 'shadow: decided and recorded, not applied'],
@@ -240,6 +265,7 @@ const reachPatch = (value, next) =>
     ),
   )
 
+/** @type {readonly (readonly [value: string, label: string])[]} */
 const protocols = [
   ['', 'HTTP/1.1'],
   ['http/1.1', 'HTTP/1.1, always'],
@@ -252,13 +278,22 @@ const jsonHint = `{"headers": {"secretFrom": {"x-api-key": {"file": "secrets/key
 const Share = ({ name, label, value }) =>
   html`<label>${label} <input class="short" name=${name} type="number" min="0" max="1" step="any" defaultValue=${value ?? ''} placeholder="0.05" /></label>`
 
+/**
+ * A choice. What a person chose stays when the page reads its figures, and when `preset` becomes another.
+ * @param {{ name: string, label: string, preset: string, options: readonly (readonly [value: string, label: string])[] }} props
+ */
+function Choice({ name, label, preset, options }) {
+  const [chosen, choose] = useState(/** @type {string | null} */ (null))
+  return html`<label>${label} <select name=${name} onChange=${withValue(choose)}>${options.map(
+    ([value, text]) =>
+      html`<option key=${value} value=${value} selected=${value === (chosen ?? preset)}>${text}</option>`,
+  )}</select></label>`
+}
+
 /** @param {{ value: Record<string, any> }} props */
 const ReachFields = ({ value: { protocol = '', canary, mirror, ...value } }) =>
   html`<label>${jsonLabel} of the endpoints, JSON (<code>${jsonKeys.join(', ')}</code>) <textarea name="reach" rows="4" spellcheck="false" placeholder=${jsonHint} defaultValue=${jsonText(value)}></textarea></label>
-    <label>Protocol <select name="protocol">${protocols.map(
-      ([key, label]) =>
-        html`<option key=${key} value=${key} selected=${key === protocol}>${label}</option>`,
-    )}</select></label>
+    <${Choice} name="protocol" label="Protocol" preset=${protocol} options=${protocols} />
     <label>Canary, a URL a line <textarea name="canary" rows="2" placeholder="no canary" defaultValue=${textOfLines(canary?.endpoints ?? [])}></textarea></label>
     <${Share} name="canaryShare" label="Share of auctions of the canary" value=${canary?.share} />
     <label>Mirror, a URL <input name="mirror" placeholder="no mirror" autocomplete="off" defaultValue=${mirror?.endpoint ?? ''} /></label>
@@ -272,13 +307,21 @@ function OtherKeys({ value }) {
   }.</p>`
 }
 
-// `value` of a select would take the choice back whenever the page reads its figures; `selected` is set once.
-/** @param {{ value: Configured, etag: string | null, again: () => Promise<unknown> }} props */
-function Form({ value, etag, again }) {
+/**
+ * The fields have presets, not values: if a colleague changes the supplier, those that nobody has touched show the change, and what
+ * was typed stays. `made` is called after a change.
+ * @param {{ value: Configured, etag: string | null, again: () => Promise<unknown>, made: () => void }} props
+ */
+function Form({ value, etag, again, made }) {
   const [fault, setFault] = useState('')
+  const [conflict, setConflict] = useState('')
+  const refused = (/** @type {unknown} */ error) => {
+    if (error instanceof Conflict) setConflict(error.message)
+  }
   const { id, opd = {} } = value
   const submit = withFields(async (field) => {
     setFault('')
+    setConflict('')
     try {
       const patch = changed(patchOf(field, value), value)
       if (patch === undefined) throw new Error('Nothing differs.')
@@ -292,22 +335,19 @@ function Form({ value, etag, again }) {
           done: `${id} is changed.`,
           danger: patch.opd?.enabled === true,
           version: value.version,
-          again,
+          ...{ again, made, refused },
         },
       )
     } catch (error) {
-      setFault(/** @type {Error} */ (error).message)
+      if (!(error instanceof Conflict)) setFault(/** @type {Error} */ (error).message)
     }
   })
-  return html`<form class="fields" onSubmit=${submit} key=${etag}>
+  return html`<form class="fields" onSubmit=${submit}>
     <label>Name <input name="name" maxlength="255" defaultValue=${value['name'] ?? ''} placeholder=${id} autocomplete="off" /></label>
     <label>Endpoints, one a line <textarea name="endpoints" rows="3" defaultValue=${textOfLines(value['endpoints'] ?? [])}></textarea></label>
     <label>Timeout <input class="short" name="timeout" defaultValue=${value['timeout'] ?? ''} placeholder="120ms" autocomplete="off" /></label>
     <${ReachFields} value=${value} />
-    <label>OPD <select name="enabled">${opdStates.map(
-      ([state, label]) =>
-        html`<option key=${state} value=${state} selected=${state === String(opd.enabled ?? false)}>${label}</option>`,
-    )}</select></label>
+    <${Choice} name="enabled" label="OPD" preset=${String(opd.enabled ?? false)} options=${opdStates} />
     ${opdNumbers.map(
       ([key, label, most, preset]) =>
         html`<label key=${key}>${label} <input class="short" name=${key} type="number" min="0" max=${most} step="any" defaultValue=${opd[key] ?? ''} placeholder=${preset} /></label>`,
@@ -317,6 +357,11 @@ function Form({ value, etag, again }) {
         html`<label key=${key}>${label} <input class="short" name=${key} type="number" min="0" step="any" defaultValue=${opd.caps?.[key] ?? ''} placeholder="no cap" /></label>`,
     )}
     <${OtherKeys} value=${value} />
+    ${
+      conflict !== '' &&
+      html`<p class="box warn" role="alert">Not changed: ${conflict}. What you entered is kept, and the other fields are those of now.
+        Show the difference again, to apply yours on top of it. <button type="button" onClick=${made}>Discard mine</button></p>`
+    }
     ${fault !== '' && html`<p class="fault" role="alert">${fault}</p>`}
     <div class="row"><button type="submit" class="primary">Show the difference</button></div>
   </form>`
@@ -368,6 +413,8 @@ export function SupplierForm({ ssp }) {
     )
     return { value, versions, etag: response.headers.get('etag') }
   }, [ssp, allowed])
+  /** Counts the times that the form begins anew. */
+  const [round, setRound] = useState(0)
   if (!allowed) return null
   const again = () => {
     changesMade.value++
@@ -379,7 +426,7 @@ export function SupplierForm({ ssp }) {
         ? null
         : of.value.origin === 'file'
           ? html`<p class="soft">The configuration file sets this supplier: change it there.</p>`
-          : html`<${Form} value=${of.value} etag=${of.etag} again=${again} />
+          : html`<${Form} key=${round} value=${of.value} etag=${of.etag} again=${again} made=${() => setRound(round + 1)} />
             <${Versions} id=${ssp} versions=${of.versions} now=${of.value.version ?? 0} etag=${of.etag} again=${again} />`,
     )}</section>`
 }
@@ -408,10 +455,8 @@ export function NewSupplier() {
           text: `Bid requests to /bid/${id} are answered on every node within 2 seconds. OPD is off.`,
           verb: 'Add supplier',
           done: `Supplier ${id} is added.`,
-          again: async () => {
-            form.reset()
-            await readLive()
-          },
+          again: readLive,
+          made: () => form.reset(),
         },
       )
     } catch (error) {

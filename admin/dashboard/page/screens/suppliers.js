@@ -7,7 +7,14 @@ import { html } from '../html.js'
 import { funnel, live, may, ready, seesAll, shownNode, today } from '../state.js'
 import { Earned } from './funnel.js'
 import { HoldButton } from './holds.js'
-import { failedShare, Health, knownKept, refusedShare, shareOf } from './supplier-common.js'
+import {
+  failedShare,
+  Health,
+  knownKept,
+  NoSupplier,
+  refusedShare,
+  shareOf,
+} from './supplier-common.js'
 
 /** @import { ListedIntegration } from '../../../fleet/live-schema.ts' */
 /** @import { Column } from '../components.js' */
@@ -53,6 +60,9 @@ const keptColumn = (name, what, least) =>
     { by: ({ modes }) => knownKept(modes[0]?.[what])?.at ?? null },
   )
 
+/** What is wrong, and what to do. @param {ListedIntegration['health']['reasons'][number] | undefined} of */
+const reasonText = (of) => (of?.fix ? `${of.text}. ${of.fix}` : of?.text)
+
 /** @type {Column<ListedIntegration>[]} */
 const columns = [
   text(
@@ -72,7 +82,11 @@ const columns = [
       return html`<${Health} of=${row} />${
         level !== 'none' &&
         reasons.length > 0 &&
-        html`<small class="reason">${reasons[0]?.text}${reasons.length > 1 && ` (+${reasons.length - 1})`}${reasons[0]?.fix && html`. ${reasons[0].fix}`}</small>`
+        html`<small class="reason">${reasonText(reasons[0])}</small>${
+          reasons.length > 1 &&
+          html`<details class="reason"><summary>${whole(reasons.length - 1)} more</summary>
+            <ul>${reasons.slice(1).map((each) => html`<li key=${each.text}>${reasonText(each)}</li>`)}</ul></details>`
+        }`
       }`
     },
     { by: ({ health }) => ranks[health.level] },
@@ -211,7 +225,7 @@ export function Suppliers() {
     </div>
     ${
       now.integrations.length === 0
-        ? html`<p class="box">No supplier belongs to the account ${now.caller.account}. Suppliers are in the configuration file, or added on the screen Configuration by an operator of account *; each names its account.</p>`
+        ? html`<${NoSupplier} />`
         : rows.length === 0
           ? html`<p class="box">No supplier ${level.value === '' ? '' : `with the state ${levels[level.value]} `}matches${sought === '' ? '' : ` “${search}”`}.</p>`
           : table({
