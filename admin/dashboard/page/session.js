@@ -140,8 +140,9 @@ function renew() {
 
 /** What is wrong, and where: `canary.share: found nothing`. A text that names its field is enough. @param {{ pointer: string, detail: string }} of */
 function faultText({ pointer, detail }) {
-  const place = pointer.replace(/^\//, '').replaceAll('/', '.')
-  return !pointer.startsWith('/') || detail.includes(place) ? detail : `${place}: ${detail}`
+  const parts = pointer.split('/').slice(1)
+  const field = parts.findLast((part) => !/^\d+$/.test(part))
+  return field === undefined || detail.includes(field) ? detail : `${parts.join('.')}: ${detail}`
 }
 
 const roleMissing = 'This user lacks a role: at least viewer is required'

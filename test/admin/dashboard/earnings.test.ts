@@ -17,6 +17,7 @@ import {
 import { newFolder, token } from '../../support/process.ts'
 import { serveBidweir } from '../../support/served-node.ts'
 import { startLimit, until } from '../../support/until.ts'
+import { questions } from './questions.ts'
 
 const faults = {
   'no-macro': { step: 'macro', text: /^no bid contains the macro$/ },
@@ -86,12 +87,16 @@ ${Object.entries(scenarios)
   )
   over.abort()
   await Promise.all(traffic)
-  for (let n = 0; n < 12; n++)
-    await fetch(`http://127.0.0.1:${bidweir.proxyPort}/bid/down`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: '{"id":"r","imp":[{"id":"1"}]}',
-    })
+  const fail = async () => {
+    const headers = { 'content-type': 'application/json' }
+    const body = '{"id":"r","imp":[{"id":"1"}]}'
+    for (let n = 0; n < 12; n++)
+      await fetch(`http://127.0.0.1:${bidweir.proxyPort}/bid/down`, {
+        method: 'POST',
+        headers,
+        body,
+      })
+  }
   const funnel = await read()
   for (const [ssp, { step, text }] of Object.entries(faults)) {
     const found = funnel.suppliers.find((each) => each.ssp === ssp)!
@@ -149,5 +154,11 @@ ${Object.entries(scenarios)
   await press(page, 'Copy')
   await page.getByText('Copied.').waitFor()
   t.match(await page.evaluate('navigator.clipboard.readText()'), 'svc_opd=${SVC_OPD_CONTEXT}')
+  t.test('the questions of a person', (t) =>
+    questions(t, {
+      ...{ page, base, fail, database: `${folder}/b.db`, secret: bidweir.password! },
+      proxy: `http://127.0.0.1:${bidweir.proxyPort}`,
+    }),
+  )
   t.test('no script failed', async (t) => t.same(errors, []))
 })
