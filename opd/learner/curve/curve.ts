@@ -3,10 +3,10 @@
  *
  *   W(p) = K W0(p) + (1 - K) E(p),  W0(p) = Q (L + (1 - L) sigmoid(S ln f + A + C x)),  S = e^B,  L = T + (1 - T) F
  *
- * f = p / in; x = ln in less its usual value; Q is the share that can be won at all, T the share that is won at any price, F the
- * share that is won at the floor. Every letter is the sum of hashed weights. They are fitted jointly to settled rows (refit/),
- * and updated by a diagonal extended Kalman step between two fits. E is the distribution of the lowest winning prices of the
- * bid's placement, and K the weight of W0 beside it.
+ * f = p / in; x = ln in less its usual value at the supplier; Q is the share that can be won at all, T the share that is won at any
+ * price, F the share that is won at the floor. Every letter is the sum of hashed weights. They are fitted jointly to settled rows
+ * (refit/), and updated by a diagonal extended Kalman step between two fits. E is the distribution of the lowest winning prices of
+ * the bid's placement, and K the weight of W0 beside it.
  */
 
 import { type Grid, tickOf } from '../decide/price-grid.ts'

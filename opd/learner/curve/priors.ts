@@ -68,16 +68,7 @@ export const stepShares: Record<Parameter, number> = {
 }
 
 /** Prior variances of the other weights by key: the usual ln in, and the share of wins that clear below the price sent. */
-export const usual: Priors = {
-  all: 1,
-  supplier: 0.3,
-  publisher: 0.3,
-  placement: 0.05,
-  country: 0.1,
-  device: 0.03,
-  size: 0.05,
-  dsp: 0.1,
-}
+export const usual: Priors = { supplier: 1 }
 export const saving: Priors = { all: 0.05, supplier: 0.05 }
 /** Prior means of that share in first-price and in second-price auctions. */
 export const savingMeans = [0, 0.75] as const

@@ -7,7 +7,6 @@ import { means } from '../curve/priors.ts'
 import { fitDensities, spikySuppliers } from './density.ts'
 import { Form } from './form.ts'
 import { readJob, writeFitted } from './job.ts'
-import { minimize } from './lbfgs.ts'
 import {
   familyPriors,
   formPlaces,
@@ -16,8 +15,6 @@ import {
   observationsOf,
   type Rows,
   rowsOf,
-  scaleOf,
-  usualPlaces,
 } from './rows.ts'
 
 /** Number of later rows after which the weight of a row is halved. */
@@ -26,6 +23,8 @@ const halfLife = 60_000
  * Evaluations of a fit. It begins at the prior means. More evaluations explain its own rows better and others worse.
  */
 const evaluations = 12
+/** Variance of ln in around its usual value. */
+const usualNoise = 0.15
 interface Start {
   above: number | null
   spread: number
@@ -55,7 +54,7 @@ const allOf = (rows: Rows, sums: readonly number[]) =>
 export function refit(bytes: Uint8Array): Uint8Array {
   const rows = rowsOf(readJob(bytes), halfLife)
   const form = new Form(rows)
-  fitUsual(rows, form, familyPriors)
+  fitUsual(rows, form)
   const observed = observationsOf(rows)
   const { shared, priors, spiky } = chosenShape(rows, form, observed)
   for (const place of rows.form) form.x[place] = 0
@@ -154,47 +153,18 @@ function winRate({ weight, won, count }: Rows): number {
   return wins / bids
 }
 
-/** Fits the usual value of ln in by ridge regression over the keys, and sets the residuals. */
-function fitUsual(rows: Rows, form: Form, priors: Float32Array): void {
-  const { x, residual, weight, precision } = form
-  const size = usualPlaces.length
-  const scale = scaleOf(rows, priors)
-  const noise = 0.15
-  const touched = new Float64Array(x.length)
-  for (let at = 0; at < rows.count * size; at++)
-    touched[rows.usual[at]!]! += weight[Math.floor(at / size)]! / noise
-  for (let n = 0; n < x.length; n++) scale[n] = scale[n]! / (1 + scale[n]! * touched[n]! * 2)
-  const solution = new Float64Array(x.length)
-  const prior = scaleOf(rows, priors)
-  const left = (of: Float64Array, row: number) => {
-    let sum = rows.lnIn[row]!
-    for (let place = 0, at = row * size; place < size; place++, at++) sum -= of[rows.usual[at]!]!
-    return sum
+/** Sets the usual ln in of each supplier, which is its mean, and how far each row is from it. */
+function fitUsual({ count, usual, lnIn, weight }: Rows, { x, precision, residual }: Form): void {
+  const sums = new Float64Array(x.length)
+  const weights = new Float64Array(x.length)
+  for (let row = 0; row < count; row++) {
+    sums[usual[row]!]! += weight[row]! * lnIn[row]!
+    weights[usual[row]!]! += weight[row]!
   }
-  minimize(
-    (of, gradient) => {
-      let value = 0
-      for (let n = 1; n < of.length; n++) {
-        value += (0.5 * of[n]! * of[n]!) / prior[n]!
-        gradient[n] = of[n]! / prior[n]!
-      }
-      for (let row = 0; row < rows.count; row++) {
-        const e = left(of, row)
-        const w = weight[row]! / noise
-        value += 0.5 * w * e * e
-        for (let place = 0, at = row * size; place < size; place++, at++)
-          gradient[rows.usual[at]!]! -= w * e
-      }
-      gradient[0] = 0
-      return value
-    },
-    solution,
-    scale,
-    25,
-  )
-  for (let place = 0; place < rows.count * size; place++)
-    x[rows.usual[place]!] = solution[rows.usual[place]!]!
-  for (let n = 0; n < x.length; n++) if (touched[n]! > 0) precision[n] = 1 / prior[n]! + touched[n]!
-  x[0] = 0
-  for (let row = 0; row < rows.count; row++) residual[row] = left(x, row)
+  for (let row = 0; row < count; row++) {
+    const at = usual[row]!
+    x[at] = sums[at]! / (weights[at]! + usualNoise)
+    precision[at] = 1 + weights[at]! / usualNoise
+    residual[row] = lnIn[row]! - x[at]!
+  }
 }

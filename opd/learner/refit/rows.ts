@@ -18,7 +18,7 @@ const places = blocks.flatMap(({ sums }, key) =>
 export const formPlaces = places
   .filter(({ sum }) => sum < parameterCount)
   .sort((one, other) => one.sum - other.sum)
-export const usualPlaces = places.filter(({ sum }) => sum === usualSum)
+const usualPlace = places.find(({ sum }) => sum === usualSum)!
 /** By family, whether its weights are parts of A. */
 export const isOfA: readonly boolean[] = Array.from(sumOf, (sum) => parameterNames[sum] === 'A')
 /** Prior variances of a fit by family: the whole ones, of which steps use a share. */
@@ -43,9 +43,10 @@ const emptyRows = (most: number) => ({
   floored: new Uint8Array(most),
   supplier: new Uint32Array(most),
   placement: new Uint32Array(most),
-  /** By row and place (of `formPlaces`, `usualPlaces`): the number of the fitted weight; 0: the row has none. */
+  /** By row and place (of `formPlaces`): the number of the fitted weight; 0: the row has none. */
   form: new Int32Array(most * formPlaces.length),
-  usual: new Int32Array(most * usualPlaces.length),
+  /** By row: the number of the weight that is the usual ln in of its supplier. */
+  usual: new Int32Array(most),
   /** By fitted weight, from 1: its slot and its family. */
   slots: [0],
   family: [0],
@@ -88,13 +89,10 @@ export function rowsOf(job: Job, halfLife: number): Rows {
     rows.floored[row] = hasFloor(features) ? 1 : 0
     rows.supplier[row] = keys[keyAt.supplier]!
     rows.placement[row] = keys[keyAt.placement]!
-    for (const [places, into] of [
-      [formPlaces, rows.form],
-      [usualPlaces, rows.usual],
-    ] as const)
-      places.forEach(({ key, at, family }, place) => {
-        into[row * places.length + place] = fittedAt(key, at, family)
-      })
+    formPlaces.forEach(({ key, at, family }, place) => {
+      rows.form[row * formPlaces.length + place] = fittedAt(key, at, family)
+    })
+    rows.usual[row] = fittedAt(usualPlace.key, usualPlace.at, usualPlace.family)
   }
   return rows
 }
