@@ -10,6 +10,12 @@ const tokenIn = (authorization: string) => bearerScheme.exec(authorization)?.[1]
 /** Characters; Node's own limit for all headers is 16 KiB. */
 const maxToken = 12_000
 
+/**
+ * The problem of a call that was refused.
+ *
+ * @param reply gets the headers of the refusal (RFC 6750 3)
+ * @param code why
+ */
 export function tokenProblem(reply: FastifyReply, code: TokenErrorCode): Problem {
   const { problem, error, title } = tokenErrors[code]
   if (problem === 'unavailable') reply.header('retry-after', '5')

@@ -156,6 +156,13 @@ function rowOf(
   }
 }
 
+/**
+ * Reads the rows of a report.
+ *
+ * @param source the database, or a reader of it
+ * @param scope time, dimensions and filters, checked by the call
+ * @param rules rates, and which event of a supplier is a win
+ */
 export async function readRows(
   source: Source,
   scope: Scope,

@@ -144,6 +144,11 @@ export async function markSent(db: Kysely<Tables>, alerts: readonly Alert[]): Pr
       await db.updateTable('alerts').set({ sent }).where('id', 'in', part).execute()
 }
 
+/**
+ * When a node compared last, and the state of the receiver.
+ *
+ * @param db of all nodes
+ */
 export const alertRound = (db: Kysely<Tables>) =>
   db.selectFrom('alert_rounds').selectAll().executeTakeFirstOrThrow()
 

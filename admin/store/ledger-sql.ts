@@ -331,6 +331,11 @@ interface LedgerDays {
   forget(): void
 }
 
+/**
+ * The partitions of the ledger on PostgreSQL. Days are numbered from 1970, UTC.
+ *
+ * @param db may create tables
+ */
 export function createLedgerDays(db: Kysely<Tables>): LedgerDays {
   let known = new Set<number>()
   return {

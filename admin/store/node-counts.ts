@@ -7,6 +7,12 @@ interface NodeCounts {
   write(live: number): Promise<void>
 }
 
+/**
+ * The number of live nodes, as it was last known.
+ *
+ * @param db of all nodes
+ * @param location `location` of the configuration
+ */
 export const nodeCountsOf = (db: Kysely<Tables>, location: string): NodeCounts => ({
   async read() {
     const row = await db

@@ -77,6 +77,12 @@ async function read(
  */
 export const readBlocks = (db: Kysely<Tables>) => read(db, {})
 
+/**
+ * A supplier of the API, also a deleted one; null: there never was one.
+ *
+ * @param db of all nodes
+ * @param id of the supplier
+ */
 export const readBlock = async (db: Kysely<Tables>, id: string): Promise<StoredBlock | null> =>
   (await read(db, { ids: [id] }))[0] ?? null
 

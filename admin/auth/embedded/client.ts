@@ -52,6 +52,11 @@ function namesConnection(host: string, { localAddress, localPort }: IncomingMess
   return addressOf(hostname) === local || (isLoopback && hostname === 'localhost')
 }
 
+/**
+ * Finds out how a client reaches the embedded realm, behind whichever proxies.
+ *
+ * @param deps addresses of the configuration, and the proxies whose headers are believed
+ */
 export function clientOf({
   baseUrl,
   publicUrl = () => null,

@@ -41,6 +41,12 @@ export interface RefreshTokens {
 
 const hashOf = (token: string) => createHash('sha256').update(token).digest('base64url')
 
+/**
+ * The refresh tokens of the embedded realm. The database has their hashes alone.
+ *
+ * @param store of all nodes
+ * @param now milliseconds since the epoch
+ */
 export function refreshTokens(
   store: Pick<Store, 'db' | 'postgres'>,
   now: () => number,

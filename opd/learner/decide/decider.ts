@@ -67,17 +67,21 @@ export class Decider {
   ): Decision {
     const { features, auction, curve } = this
     const { inBa, mode } = facts
-    if (!isPrice(inBa)) return new OwnDecision(facts, new Uint8Array(featureBytes))
-    const bytes = features.loadFeatures(facts, now > 0 ? now : 0)
-    const decision = new OwnDecision(facts, bytes)
-    curve.loadBid(features.keys, Math.log(inBa), hasFloor(bytes))
     auction.loadKey(key)
     const holdout = sound(policy.holdout, 0, 1, 0)
     const isHoldout = holdout > 0 && auction.holdout < holdout
+    const isKnown = isPrice(inBa)
+    const bytes = isKnown
+      ? features.loadFeatures(facts, now > 0 ? now : 0)
+      : new Uint8Array(featureBytes)
+    const decision = new OwnDecision(facts, bytes)
     if (isHoldout) {
       decision.arm = 'holdout'
       decision.propensity = holdout
     }
+    // A price that the model does not know is kept. Its bid belongs to the arm of its auction nevertheless.
+    if (!isKnown) return decision
+    curve.loadBid(features.keys, Math.log(inBa), hasFloor(bytes))
     const floor = facts.floor > 0 ? facts.floor : 0
     if (floor >= inBa) return this.unchanged(decision)
     const state = this.suppliers.of(supplierKey(hashAt(bytes, keyAt.supplier), mode === 'margin'))

@@ -182,6 +182,10 @@ export async function manySuppliers(t: Test, { base, page, fail, addSuppliers }:
   await page.getByRole('button', { name: 'Fault: 1' }).click()
   await page.getByText('Total of 1', { exact: true }).waitFor()
   t.equal(await page.locator('tbody tr').count(), 1)
+  await page.setViewportSize({ width: 390, height: 844 })
+  // what is wrong can be read on a phone, too
+  await row(page, 'Down <b>').getByText('no request was answered').waitFor()
+  await page.setViewportSize({ width: 1440, height: 900 })
   await page.getByRole('button', { name: 'Fault: 1' }).click()
   await page.getByText('Total of 206').waitFor()
 }

@@ -118,6 +118,18 @@ t.test('all bids of an auction are in the holdout, or none, in the share of the 
   }
   t.ok(Math.abs(holdouts / 20_000 - 0.05) < 0.006, `${holdouts} of 20,000`)
   t.equal(learner.decide(facts, { holdout: 0 }, 'key', 0, () => 0.5).arm, 'treated')
+  for (const inBa of [1e-10, 1e9, 1e300])
+    for (const [holdout, arm] of [
+      [0, 'treated'],
+      [1, 'holdout'],
+    ] as const) {
+      const decision = learner.decide({ ...facts, inBa }, { holdout }, 'key', 0, () => 0.5)
+      t.same(
+        [decision.arm, decision.outBa],
+        [arm, inBa],
+        `a price that the model does not know: ${inBa}`,
+      )
+    }
   t.end()
 })
 
