@@ -17,6 +17,8 @@ export interface Panel {
 const tenMost = (query: string) => `topk(10, ${query})`
 const requests = (labels: string) =>
   `sum by (ssp) (rate(bidweir_requests_total{${ssp},${labels}}[$__rate_interval]))`
+/** The metric sums CPM: prices of 1,000 impressions. */
+const marginPerSecond = `sum by (ssp) (deriv(bidweir_margin_sum{${ssp}}[10m])) / 1000`
 const failures = 'outcome=~"timeout|upstream_error|overload"'
 
 export const overview: Panel[] = [
@@ -76,8 +78,8 @@ export const overview: Panel[] = [
   {
     title: 'Suppliers that earn most',
     type: 'table',
-    about: 'Margin per second, CPM sums of the base currency.',
-    series: { '{{ssp}}': tenMost(`sum by (ssp) (deriv(bidweir_margin_sum{${ssp}}[10m]))`) },
+    about: 'Margin per second, in the base currency.',
+    series: { '{{ssp}}': tenMost(marginPerSecond) },
   },
 ]
 
@@ -140,13 +142,13 @@ export const traffic: Panel[] = [
 export const money: Panel[] = [
   {
     title: 'Margin per second',
-    about: 'CPM sums of the base currency; divide by 1000 for currency units.',
-    series: { '{{ssp}}': `sum by (ssp) (deriv(bidweir_margin_sum{${ssp}}[10m]))` },
+    about: 'In the base currency.',
+    series: { '{{ssp}}': marginPerSecond },
   },
   {
     title: 'Cleared price per second',
-    about: 'CPM sums of the base currency, of wins.',
-    series: { '{{ssp}}': rate('bidweir_cleared_price_sum_total', 'ssp') },
+    about: 'Of wins, in the base currency.',
+    series: { '{{ssp}}': `${rate('bidweir_cleared_price_sum_total', 'ssp')} / 1000` },
   },
   {
     title: 'Price reduction',
@@ -189,7 +191,8 @@ export const money: Panel[] = [
   },
   {
     title: 'Uplift of margin per bid',
-    about: 'CPM, of all nodes, over six hours: optimised bids minus the holdout.',
+    about:
+      'In the base currency per 1,000 bids, of all nodes, over six hours: optimised bids minus the holdout.',
     series: { '{{ssp}} {{mode}}': `${marginPerBid('optimised')} - ${marginPerBid('holdout')}` },
   },
   {

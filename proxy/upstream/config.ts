@@ -9,10 +9,10 @@ export const url = (schemes: string[]) =>
   z.string().refine(
     (text) => {
       if (!URL.canParse(text)) return false
-      const { protocol, username, password, hash } = new URL(text)
-      return schemes.includes(protocol) && `${username}${password}${hash}` === ''
+      const { protocol, username, password, hash, port } = new URL(text)
+      return schemes.includes(protocol) && `${username}${password}${hash}` === '' && port !== '0'
     },
-    `a URL without user or fragment (${schemes.map((scheme) => `${scheme}//host/path`).join(', ')})`,
+    `a URL without user or fragment, its port not 0 (${schemes.map((scheme) => `${scheme}//host/path`).join(', ')})`,
   )
 
 export const headerName = z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'a header name')

@@ -58,6 +58,13 @@ const ratesSchema = z.preprocess((value, context) => {
   }
 }, rateTable)
 
+/** Text that people read. */
+const displayName = z
+  .string()
+  .min(1)
+  .max(255)
+  .regex(/^[^\p{Cc}\p{Cs}]*$/u, 'text without control characters')
+
 export const supplierSchema = z.strictObject({
   id: z
     .string()
@@ -65,13 +72,8 @@ export const supplierSchema = z.strictObject({
     .describe(
       'Identifier of the supplier, part of the path /bid/<id>: a-z, 0-9, _ and -, up to 63.',
     ),
-  name: z.string().min(1).max(255).optional().describe('Name for operators. Default: the id.'),
-  name_external: z
-    .string()
-    .min(1)
-    .max(255)
-    .optional()
-    .describe('Name for people outside. Default: name.'),
+  name: displayName.optional().describe('Name for operators. Default: the id.'),
+  name_external: displayName.optional().describe('Name for people outside. Default: name.'),
   account: z
     .string()
     .min(1)

@@ -9,7 +9,7 @@ const minute = 60_000
 
 export async function alerts(t: Test, { base, page, folder, configure }: ConsoleInBrowser) {
   const now = Date.now()
-  using database = new DatabaseSync(join(folder, 'b.db'))
+  using database = new DatabaseSync(join(folder, 'b.db'), { timeout: 10_000 })
   const insert = database.prepare(`insert into alerts
     (rule, supplier, node, level, text, fix, began, opened, gone, ended)
     values (?, ?, '', 'warn', ?, 'Ask them.', ?, ?, ?, ?)`)

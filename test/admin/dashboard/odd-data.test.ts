@@ -67,7 +67,7 @@ t.test('the console with rare data', { skip: browserAbsent }, async (t) => {
   })
   t.equal(added.status, 201)
   {
-    using database = new DatabaseSync(join(node.folder, 'data/bidweir.db'))
+    using database = new DatabaseSync(join(node.folder, 'data/bidweir.db'), { timeout: 10_000 })
     const insert = database.prepare(`insert into decided
       (hour, supplier, mode, arm, via, publisher, domain, bids, in_sum, out_sum)
       values (?, 'year', 'revenue', 'treated', 'proxy', 'p', 'd', ?, ?, ?)`)

@@ -242,7 +242,7 @@ export async function questions(t: Test, { page, base, proxy, database, secret, 
 
   question('14. What is wrong since when, and what was wrong?', async () => {
     {
-      using db = new DatabaseSync(database)
+      using db = new DatabaseSync(database, { timeout: 10_000 })
       const insert = db.prepare(`insert into alerts
         (rule, supplier, node, level, text, fix, began, opened, gone, ended)
         values (?, 'demo', '', 'warn', ?, 'Ask them.', ?, ?, ?, ?)`)

@@ -98,7 +98,7 @@ t.test('time and money in the console', { skip: browserAbsent }, async (t) => {
     await won('yesterday', 'late notice')
     await node.report('summary?by=day')
     {
-      using database = new DatabaseSync(join(node.folder, 'data/bidweir.db'))
+      using database = new DatabaseSync(join(node.folder, 'data/bidweir.db'), { timeout: 10_000 })
       const moved = database.prepare(
         `update ledger set decided_at = decided_at - ${day} where supplier = 'yesterday'`,
       )
@@ -134,7 +134,7 @@ t.test('time and money in the console', { skip: browserAbsent }, async (t) => {
       { date: '2026-03-08', begin: Date.parse('2026-03-08T05:00Z'), hours: 23 },
     ]
     {
-      using database = new DatabaseSync(join(node.folder, 'data/bidweir.db'))
+      using database = new DatabaseSync(join(node.folder, 'data/bidweir.db'), { timeout: 10_000 })
       const insert = database.prepare(`insert into decided
         (hour, supplier, mode, arm, via, publisher, domain, bids, in_sum, out_sum)
         values (?, 'clocks', 'revenue', 'treated', 'proxy', 'p', 'd', ?, 2, 1)`)

@@ -190,6 +190,20 @@ t.test('several nodes need keys of their own choice', (t) => {
   t.end()
 })
 
+t.test('a name with control characters, and a URL with port 0, are refused', (t) => {
+  const { faults } = loadConfig(
+    file(
+      'suppliers:\n  - {id: a, name: "a\\u0000b", name_external: "a\\nb", endpoints: ["http://x:0/"]}\n',
+    ),
+  )
+  t.match(faults, [
+    { path: 'suppliers[0].name', allowed: 'text without control characters' },
+    { path: 'suppliers[0].name_external', allowed: 'text without control characters' },
+    { path: 'suppliers[0].endpoints[0]', found: '"http://x:0/"', allowed: /its port not 0/ },
+  ])
+  t.end()
+})
+
 t.test('a number where a text is wanted wants quotes', (t) => {
   const { faults } = loadConfig(
     file('suppliers:\n  - {id: 17, name: true, endpoints: [http://x/]}\n'),
