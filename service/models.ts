@@ -142,10 +142,15 @@ async function openLearningModels(parts: ModelParts) {
           },
         })
   const buses = modelBuses(modelManager, processes, redis?.models ?? null, now(), log)
+  const { role } = started.node
   const modelSync =
     buses === null
       ? null
-      : new ModelSync({ modelManager, bus: buses.first, log, role: started.node.role })
+      : new ModelSync({
+          ...{ modelManager, log, role },
+          bus: buses.first,
+          isWaiting: buses.isWaiting,
+        })
   if (modelSync !== null) modelSyncMetrics(registry, modelSync)
   modelMetrics(registry, modelManager)
   refitMetrics(registry, modelManager)

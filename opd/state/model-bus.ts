@@ -22,13 +22,12 @@ export type Look = Record<SharedPart, SeenPart> & { leads: boolean; alone?: bool
 
 /**
  * What nodes exchange for each mode: a stream of deltas, which the node that leads reads, and the two parts of a model.
- * Implemented by Redis, and by the memory of a node with workers. A failure is retried in the next round.
+ * Implemented by Redis, and by the memory of a node with workers, who call it in another process: each member is a method that
+ * returns a promise, and none is optional. A failure is retried in the next round.
  */
 export interface ModelBus {
   /** Appends one delta of this node's model. */
   publish(mode: Mode, delta: Uint8Array): Promise<void>
-  /** Whether a delta that was published has not reached the store of all nodes. Absent: `publish` resolves when it has. */
-  isWaiting?(mode: Mode, delta: Uint8Array): boolean
   /** Deltas after the position `from` (`0`: from the beginning), each with its position. `last`: next `from`. */
   fetch(
     mode: Mode,

@@ -16,6 +16,7 @@ import { decodeEnvelope, type Envelope, encodeEnvelope } from './envelope.ts'
 import { keepEvery, type ModelBus } from './model-bus.ts'
 import type { ModelManager } from './model-manager.ts'
 import type { UnsentDelta, UnsentDeltas } from './model-store.ts'
+import type { RelayedModels } from './relayed-models.ts'
 import { SharedModel } from './shared-model.ts'
 
 /** Milliseconds. */
@@ -37,6 +38,8 @@ export type NodeRole = 'all' | 'serve' | 'train'
 interface ModelSyncOptions {
   modelManager: ModelManager
   bus: ModelBus
+  /** Whether a published delta has not reached the store of all nodes. Absent: it has when `publish` resolves. */
+  isWaiting?: RelayedModels['isWaiting']
   log: Log
   /** Milliseconds that `close` waits for the last round. */
   timeout?: number
@@ -52,6 +55,7 @@ export class ModelSync implements UnsentDeltas {
   private readonly modelManager: ModelManager
   private readonly models: ModelManager['models']
   private readonly bus: ModelBus
+  private readonly isUnsent: NonNullable<RelayedModels['isWaiting']>
   private readonly log: Log
   private readonly timeout: number
   private readonly serves: boolean
@@ -79,6 +83,7 @@ export class ModelSync implements UnsentDeltas {
     this.modelManager = modelManager
     this.models = modelManager.models
     this.bus = bus
+    this.isUnsent = options.isWaiting ?? (() => false)
     this.log = log
     this.timeout = timeout
     this.serves = role === 'serve'
@@ -121,7 +126,7 @@ export class ModelSync implements UnsentDeltas {
   unsent(takes: boolean): readonly UnsentDelta[] {
     return modes.flatMap((mode) => {
       const outbox = takes ? this.models.takeDelta(mode) : this.models.of(mode).outbox
-      const waiting = this.published[mode].filter(({ bytes }) => this.bus.isWaiting?.(mode, bytes))
+      const waiting = this.published[mode].filter(({ bytes }) => this.isUnsent(mode, bytes))
       this.published[mode] = waiting.slice(-maxPublished)
       return [...this.published[mode].map(({ delta }) => delta), ...outbox].map((delta) => ({
         id: `${mode} ${delta.node} ${delta.epoch} ${delta.sequence}`,
@@ -231,7 +236,7 @@ export class ModelSync implements UnsentDeltas {
       last = next
       const bytes = encodeEnvelope(next)
       await this.bus.publish(mode, bytes)
-      if (this.bus.isWaiting?.(mode, bytes)) this.published[mode].push({ delta: next, bytes })
+      if (this.isUnsent(mode, bytes)) this.published[mode].push({ delta: next, bytes })
       this.deltas.sent++
       this.sharedModels[mode].sent(next)
       if (outbox[0] === next) outbox.shift()

@@ -46,6 +46,8 @@ export interface RelayedModels {
   first: ModelBus
   /** For the others. */
   worker: ModelBus
+  /** Whether a delta that `first` has published has not reached the store of all nodes. Absent: `publish` resolves when it has. */
+  isWaiting?: (mode: Mode, delta: Uint8Array) => boolean
 }
 
 /** Two buses as one: that of the workers of this node, and that of all nodes. */
@@ -109,7 +111,6 @@ export function relayedModels(
   return {
     first: {
       publish,
-      isWaiting: (mode, delta) => relayOf(mode).outgoing.includes(delta),
       async fetch(mode, from) {
         const relay = relayOf(mode)
         if (!isAway)
@@ -148,5 +149,6 @@ export function relayedModels(
       },
     },
     worker: { ...local, publish },
+    isWaiting: (mode, delta) => relayOf(mode).outgoing.includes(delta),
   }
 }
