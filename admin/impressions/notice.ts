@@ -61,7 +61,11 @@ const price = decimalSchema((value) => (value === auditPrice ? null : decimalFau
 })
 const plainPrice = decimalSchema(decimalFault).meta({ pattern: '^[0-9]+(\\.[0-9]+)?$' })
 const currency = z.string().regex(/^[A-Z]{3}$/, { error: 'is not a currency of ISO 4217' })
-const bidId = expanded.describe('The id of the bid, as in the bid response')
+const bidId = expanded.meta({
+  description: 'The id of the bid, as in the bid response',
+  // an empty one counts as missing
+  minLength: 1,
+})
 const svcOpd = z.string().optional().describe('The context, the expansion of `${SVC_OPD_CONTEXT}`')
 const ssp = z
   .string()

@@ -7,7 +7,7 @@ const name = z
   .string()
   .min(1)
   .max(255)
-  .refine((text) => !/\p{Cc}|\p{Cs}/u.test(text), 'no control characters')
+  .regex(/^[^\p{Cc}\p{Cs}]*$/u, 'no control characters')
 /** -0 becomes 0, so that it does not count as a change. */
 const qps = z
   .int()

@@ -98,6 +98,18 @@ t.test('requests are checked as the document says', async (t) => {
   t.equal((await send('PUT', { more: 1 })).status, 400)
 })
 
+t.test('the document says what ids and names may be', async (t) => {
+  const { parameters } = document.paths['/opd/imp'].get
+  const bidId = parameters.find(({ name }: { name: string }) => name === 'bid_id')
+  t.match(bidId, { required: true, schema: { minLength: 1 } })
+  const { name } = document.components.schemas.SupplierCreate.properties.dsp_seats.items.properties
+  const pattern = new RegExp(name.pattern, 'u')
+  t.same(
+    [pattern.test('Seat é'), pattern.test('a\u0000b'), pattern.test('a\nb')],
+    [true, false, false],
+  )
+})
+
 t.test('each registered route is in the document', async (t) => {
   const routes: RouteOptions[] = []
   const collect = (message: unknown) => {
