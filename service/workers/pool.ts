@@ -40,6 +40,8 @@ interface Slot {
   load: ProcessLoad | null
   /** Reports that are due, by the timer of this process, since the last one came. */
   missingReports: number
+  /** Files that it writes. */
+  writes: number
   hasReported: boolean
   since: number
 }
@@ -52,7 +54,8 @@ const flushTimeout = 250
 const overdueReports = 1000 / reportEvery
 /**
  * A worker of which so many reports are missing (5 s) does not respond any more: it is killed and replaced. Until the first
- * report of a process its code is loaded (60 s). Reports are counted, not time: a delay of this process is no delay of a worker.
+ * report of a process its code is loaded, and while it writes a file V8 may stop it (60 s). Reports are counted, not time: a
+ * delay of this process is no delay of a worker.
  */
 const maxMissingReports = 5000 / reportEvery
 const maxMissingAtStart = 60_000 / reportEvery
@@ -190,9 +193,14 @@ export class WorkerPool {
   async write(index: number, request: WatchRequest): Promise<void> {
     const slot = this.slots.get(index)
     if (slot?.listens !== true) throw new Error(`worker ${index} does not listen`)
-    // It does not report while V8 makes a snapshot.
-    slot.missingReports = -maxMissingAtStart
-    await slot.peer.call('write', request)
+    // It does not report while V8 makes a snapshot. A report that it sent before may still arrive.
+    slot.writes++
+    try {
+      await slot.peer.call('write', request)
+    } finally {
+      slot.writes--
+      slot.missingReports = 0
+    }
   }
 
   /**
@@ -259,7 +267,7 @@ export class WorkerPool {
     })
     const slot: Slot = {
       ...{ index, child, peer, listens: false, load: null, since: performance.now() },
-      ...{ missingReports: 0, hasReported: false },
+      ...{ missingReports: 0, writes: 0, hasReported: false },
     }
     child.on('error', (error) =>
       log.error({ worker: index, err: error.message }, 'a worker failed'),
@@ -327,7 +335,8 @@ export class WorkerPool {
   /** Kills workers that do not respond any more; their ends replace them. */
   private checkReports(): void {
     for (const slot of this.slots.values()) {
-      const limit = slot.hasReported ? maxMissingReports : maxMissingAtStart
+      const reports = slot.hasReported && slot.writes === 0
+      const limit = reports ? maxMissingReports : maxMissingAtStart
       // Once: a process that cannot be ended at once is not killed again.
       if (++slot.missingReports !== limit) continue
       const { index, child } = slot
