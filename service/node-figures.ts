@@ -89,7 +89,7 @@ function named(
   offset = 0,
 ): Counts {
   const result: Counts = {}
-  // the console reads this for each supplier at each poll: an iterator of entries takes most of the time
+  // without an iterator of entries: the console reads this for each supplier at each poll
   for (let at = 0; at < names.length; at++) {
     const count = counts[offset + at]! - (before?.[offset + at] ?? 0)
     if (count > 0) result[names[at]!] = count

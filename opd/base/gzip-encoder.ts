@@ -4,12 +4,7 @@
  */
 import { crc32 } from 'node:zlib'
 import { code } from './gzip-module.ts'
-
-// The types of Node.js have none for WebAssembly.
-declare const WebAssembly: {
-  Module: new (code: Uint8Array) => object
-  Instance: new (module: object) => { exports: unknown }
-}
+import { moduleOf } from './wasm.ts'
 
 interface Exports {
   memory: { buffer: ArrayBuffer }
@@ -26,7 +21,7 @@ const tailBytes = 8
 /** Bytes of the longest output: codes of at most 15 bits for each byte. */
 const maxOutput = 2 * 65_536 + 512
 
-const module = new WebAssembly.Module(Buffer.from(code, 'base64'))
+const newInstance = moduleOf<Exports>(code)
 
 export class GzipEncoder {
   private readonly input: Buffer
@@ -34,7 +29,7 @@ export class GzipEncoder {
   private readonly exports: Exports
 
   constructor() {
-    this.exports = new WebAssembly.Instance(module).exports as Exports
+    this.exports = newInstance()
     const { memory, input, output } = this.exports
     this.input = Buffer.from(memory.buffer, input.value, maxMessage)
     this.output = Buffer.from(memory.buffer, output.value, maxOutput + tailBytes)
