@@ -2,15 +2,19 @@
  * The index of a JSON document, made by a WebAssembly module (opd/wasm/json). The module finds the members with known keys, so
  * that a reader visits no others, and literals (the macros), in strings or not.
  */
-import { moduleOf } from '../base/wasm.ts'
 import { code } from './index-module.ts'
 
 /** A document: its bytes, or the same as latin1 text, a character for each byte. */
 export type Body = Buffer | string
 
+// The types of Node.js have none for WebAssembly.
 interface Memory {
   buffer: ArrayBuffer
   grow(pages: number): number
+}
+declare const WebAssembly: {
+  Module: new (code: Uint8Array) => object
+  Instance: new (module: object) => { exports: unknown }
 }
 
 /** Layout of the index: opd/json/scanner.ts. */
@@ -41,7 +45,7 @@ interface Indexer {
 const malformed = 0
 const complete = 2
 
-const newInstance = moduleOf<Indexer>(code)
+const module = new WebAssembly.Module(Buffer.from(code, 'base64'))
 const indexers: Indexer[] = []
 
 /** The first pass reads and writes whole blocks, so more than the document. */
@@ -75,7 +79,7 @@ export class DocumentIndex {
   private capacity = 0
 
   constructor() {
-    this.indexer = newInstance()
+    this.indexer = new WebAssembly.Instance(module).exports as Indexer
     indexers.push(this.indexer)
     writeTables(this.indexer)
   }
