@@ -35,6 +35,10 @@ export type ProxyCounters = BidProxy['counters']
 
 /**
  * The proxy of bid traffic. It serves after `listen`; the end is `drain`, then `close`, or `destroy` at the limit of time.
+ *
+ * @param config limits of this process; a node with workers has divided them
+ * @param routes the suppliers that receive bid traffic at the start
+ * @param deps `engine` prices; what is null or absent is left out, as each says
  */
 export function createProxy(
   config: ProxyConfig,

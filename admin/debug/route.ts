@@ -337,6 +337,11 @@ function routesOf(calls: DebugCalls): Route[] {
   ]
 }
 
-/** The plugin of `/api/svc/debug/`, for operators of account `*`. */
+/**
+ * The plugin of `/api/svc/debug/`, for operators of account `*`.
+ *
+ * @param calls read and profile the processes of this node
+ * @param authenticate answers a caller without a valid token
+ */
 export const debugPlugin = (calls: DebugCalls, authenticate: Authenticate): FastifyPluginAsync =>
   jsonCalls(routesOf(calls), authenticate, bodyLimit)

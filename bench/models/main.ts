@@ -124,7 +124,13 @@ function events({ quick }: Run): Block[] {
     ...{ id: 'bf_SYc-nqWIAAAAB', bidId: '6f1c3f8e-7a0b-4e64-9d0e-1f8d0f6f6f6f', supplier: 'acme' },
     ...{ mode: 'revenue' as const, via: 'proxy' as const, arm: 'treated' as const },
     ...{ propensity: 0.9751, inBa: '2.315' },
-    ...{ outBa: '2.051422', currency: 'USD', at: start, modelVersion: 1234, publisher: 'pub-4711' },
+    ...{
+      outBa: '2.051422',
+      currency: 'USD',
+      decidedAt: start,
+      modelVersion: 1234,
+      publisher: 'pub-4711',
+    },
     ...{ domain: 'news.example', trains: true, features: new Uint8Array(51), floor: 0.5 },
     ...{ winIn: 0.41725, winOut: 0.40161 },
   }

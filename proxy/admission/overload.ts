@@ -60,6 +60,10 @@ export interface Admission {
   limits: { maxInFlight: number; maxHeldBytes: number }
 }
 
-/** Whether the node refuses a request: its event loop is late, or it has too many requests or bytes. */
+/**
+ * Whether the node refuses a request: its event loop is late, or it has too many requests or bytes.
+ *
+ * @param admission the limits of this process, and what it holds now
+ */
 export const overloaded = ({ budget, lag, limits }: Admission): boolean =>
   budget.inFlight >= limits.maxInFlight || budget.bytes >= limits.maxHeldBytes || lag.overloaded

@@ -162,7 +162,11 @@ export class Http2Connections {
   }
 }
 
-/** The request needs HTTP/1.1, which the caller then uses (RFC 9113 7). */
+/**
+ * The request needs HTTP/1.1, which the caller then uses (RFC 9113 7).
+ *
+ * @param stream is reset before anything is answered on it
+ */
 export const requireHttp1 = (stream: ServerHttp2Stream): void =>
   stream.close(NGHTTP2_HTTP_1_1_REQUIRED)
 

@@ -344,7 +344,14 @@ function forwardedFields(
   return head.forwarded
 }
 
-/** The head for an endpoint. It is made once while the caller asks for the same supplier with the same fields. */
+/**
+ * The head for an endpoint. It is made once while the caller asks for the same supplier with the same fields.
+ *
+ * @param inbound the request of the caller
+ * @param endpoint where it is sent
+ * @param rules headers of the supplier that are added or removed; null: none
+ * @param context whose forwarded addresses are trusted, and the value of `Via`, null: it is not sent
+ */
 export function requestHead(
   inbound: Forwarded,
   endpoint: Endpoint,

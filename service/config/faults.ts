@@ -148,7 +148,12 @@ export function faultsOf(
   })
 }
 
-/** One line a fault: `bidweir.yaml:12: suppliers[0].timeout: found "fast", allowed: a duration …`. */
+/**
+ * One line a fault: `bidweir.yaml:12: suppliers[0].timeout: found "fast", allowed: a duration …`.
+ *
+ * @param fault a fault; one of a file that the configuration includes names that file
+ * @param file the name of the configuration file, for the others
+ */
 export function faultLine(fault: ConfigFault, file: string): string {
   const name = fault.file ?? file
   const place = fault.line === null ? name : `${name}:${fault.line}`

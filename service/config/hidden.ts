@@ -35,5 +35,9 @@ function hide(value: unknown, path: readonly string[]): unknown {
   return typeof value === 'string' ? hideInUrl(value) : value
 }
 
-/** A part of a configuration. */
+/**
+ * A copy of a part of a configuration that may be shown: secrets are replaced.
+ *
+ * @param part the part, with the names of keys as in the file, from the root of the configuration
+ */
 export const withoutSecrets = <Part extends object>(part: Part): Part => hide(part, []) as Part

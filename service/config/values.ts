@@ -8,7 +8,11 @@ export type Path = readonly PropertyKey[]
 
 const plainKey = /^[^.[\]"]+$/
 
-/** A key with a character of the path's own is quoted: `callers.headers["x.key"]`. */
+/**
+ * The path as in a fault. A key with a character of the path's own is quoted: `callers.headers["x.key"]`.
+ *
+ * @param path keys, and indexes of lists from 0
+ */
 export const pathText = (path: Path) =>
   path.reduce<string>((text, part) => {
     if (typeof part === 'number') return `${text}[${part}]`

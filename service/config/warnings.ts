@@ -47,7 +47,11 @@ const sealedWarningsOf = ({ models, opd }: Config) =>
     ? ['models.from without opd.decisionLog: no win of this node can be attributed']
     : []
 
-/** What is valid and probably not meant, one sentence each. */
+/**
+ * What is valid and probably not meant, one sentence each.
+ *
+ * @param config a valid configuration
+ */
 export function warningsOf(config: Config): string[] {
   const isPublic = !/^(127\.|localhost:|\[::1\])/.test(config.proxy.listen)
   const routes = config.suppliers.flatMap(({ id, endpoints, callers, opd }) => {

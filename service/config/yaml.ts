@@ -89,7 +89,12 @@ const pathOf = (nodes: readonly unknown[]): Path =>
     return isSeq(node) ? [node.items.indexOf(nodes[index + 1])] : []
   })
 
-/** Reads YAML; faults have line and column. */
+/**
+ * Reads YAML; faults have line and column.
+ *
+ * @param text one document, in which `${NAME}` may be an unquoted value
+ * @returns the value and its faults, with the line (from 1) of each path
+ */
 export function readYaml(text: string): Yaml {
   const lines = new LineCounter()
   const document = parseDocument(maskVariables(text), {

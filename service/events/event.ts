@@ -110,7 +110,7 @@ export const decisionEventOf = (record: DecisionRecord): StreamEvent => ({
   type: 'decision',
   decision: record.id,
   version: 1,
-  time: Math.floor(record.at),
+  time: Math.floor(record.decidedAt),
   ssp: record.supplier,
   mode: record.mode,
   arm: record.arm,

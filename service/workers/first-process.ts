@@ -141,7 +141,14 @@ function createPool(count: number, parts: NodeParts): WorkerPool {
   })
 }
 
-/** A bid log that first waits for the decisions of the workers, then asks the other nodes. */
+/**
+ * A bid log that first waits for the decisions of the workers, then asks the other nodes.
+ *
+ * @param workers whose decisions are waited for
+ * @param shared the bid log of all nodes; null: there is none
+ * @param local the bid log of this process, which has the decisions of its workers
+ * @returns a log whose `find` is null if the shared log cannot be asked
+ */
 export const withWorkers = (
   workers: Pick<Workers, 'flush'>,
   shared: SharedBidLog | null,

@@ -13,7 +13,14 @@ import type { ProxyCounters } from '../../proxy/proxy.ts'
 import type { WorkerPool } from './pool.ts'
 import { aggregated, isOfProcess } from './process-metrics.ts'
 
-/** The metrics of the first process, with the process metrics of all. `prepare` is called before each scrape. */
+/**
+ * The metrics of the first process, with the process metrics of all.
+ *
+ * @param registry the metrics of the first process
+ * @param pool the workers
+ * @param counters of the whole node: those of the workers are included
+ * @returns `prepare` reads the metrics of the workers, and is called before each scrape
+ */
 export function nodeMetrics(
   registry: Registry,
   pool: WorkerPool,

@@ -147,7 +147,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
     keysOf: ({ opd }) => opd.keys!,
     engine: {
       learners: {
-        of: (mode) => modelManager.of(mode),
+        learnerOf: (mode) => modelManager.learnerOf(mode),
         version: (mode) => versions[mode],
         epoch: (mode) => modelManager.epoch(mode),
       },

@@ -46,7 +46,7 @@ function counted(bus: ModelBus, reads: { deltas: number; bytes: number }): Model
 
 /** The node that leads, and the others. */
 export function divided<N extends { modelManager: ModelManager }>(nodes: readonly N[]) {
-  const leads = ({ modelManager }: N) => modelManager.models.of('revenue').refits
+  const leads = ({ modelManager }: N) => modelManager.models.stateOf('revenue').refits
   return { leader: nodes.find(leads)!, followers: nodes.filter((node) => !leads(node)) }
 }
 
@@ -63,7 +63,7 @@ export function cluster(whole: number, others: number, bidsPerSecond: number) {
     })
     const options = { modelManager, bus: counted(bus, reads), log, now: () => now, timers: false }
     const modelSync = new ModelSync(options)
-    return { modelManager, modelSync, learner: modelManager.of('revenue'), reads }
+    return { modelManager, modelSync, learner: modelManager.learnerOf('revenue'), reads }
   }
   const nodes = Array.from({ length: whole }, nodeOf)
   // A few learners make the updates of many nodes, in turn.
@@ -124,7 +124,7 @@ export function cluster(whole: number, others: number, bidsPerSecond: number) {
         learners[node % learners.length]!.win(bytes, cleared, now)
       for (const learner of learners) learner.advance(now)
       for (const { modelManager, learner } of nodes) {
-        if (now % second !== 0 || !modelManager.models.of('revenue').refits) continue
+        if (now % second !== 0 || !modelManager.models.stateOf('revenue').refits) continue
         const job = learner.inner.refitJob(now)
         if (job === null) continue
         const result = refit(job)

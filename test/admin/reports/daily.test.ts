@@ -50,7 +50,7 @@ onBoth(async (t, database) => {
   const store = await storeAt(t, database, { now: () => now })
   const rollup = createRollup(store, silent)
   t.teardown(() => rollup.close())
-  rollup.bids.decided(decided({ id: 'd1', supplier: 'acme', at: yesterday }), 2, 1.8)
+  rollup.bids.decided(decided({ id: 'd1', supplier: 'acme', decidedAt: yesterday }), 2, 1.8)
   const row = { at: yesterday, decided_at: yesterday, supplier: 'acme' }
   await store.ledger.record(entry('d1', { ...row, cleared: '1.8', margin: '0.2' }))
   const today = { ...row, at: now, decided_at: now }

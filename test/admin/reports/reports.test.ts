@@ -25,7 +25,7 @@ const record = (
     bidId: `b${n}`,
     supplier,
     arm,
-    at: now - 1000,
+    decidedAt: now - 1000,
     publisher,
     domain: '=cmd()',
     seat: n % 4 === 0 ? 's1' : n % 4 === 1 ? 's2' : undefined,

@@ -52,7 +52,7 @@ t.test('an auction is wholly holdout or not, in the share that is asked, on ever
   const nodes = [1, 2].map(() => {
     const learner = createLearner({})
     return createEngine(config, {
-      learners: { of: () => learner, version: () => 1, epoch: () => 0 },
+      learners: { learnerOf: () => learner, version: () => 1, epoch: () => 0 },
       bidLog: new LocalBidLog({ ttl: 3_600_000, now }),
       ...aloneDeps,
       now,

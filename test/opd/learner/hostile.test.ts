@@ -126,7 +126,7 @@ t.test('features fit into a context beside the longest names', (t) => {
     inBa: '12.345678',
     outBa: '11.345678',
     currency: 'USD',
-    at: 1.7e12,
+    decidedAt: 1.7e12,
     modelVersion: 4e9,
     publisher: longest.publisher!,
     domain: longest.domain!,

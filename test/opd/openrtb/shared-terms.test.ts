@@ -81,7 +81,7 @@ t.test('the dsp of one standalone bid is not that of the next', async (t) => {
   const asked: (string | undefined)[] = []
   const engine = createEngine(config, {
     learners: {
-      of: () => ({
+      learnerOf: () => ({
         ...learner,
         decide: (facts, ...rest) => {
           asked.push(facts.dsp)

@@ -30,7 +30,7 @@ const record = (over: Partial<DecisionRecord> = {}) =>
   decided({
     id: codec.nextId(),
     bidId: 'bid-1',
-    ...{ propensity: 0.995, inBa: '1.00', outBa: '0.85', modelVersion: 7, at },
+    ...{ propensity: 0.995, inBa: '1.00', outBa: '0.85', modelVersion: 7, decidedAt: at },
     ...{ publisher: 'pub-1', domain: 'news.example', features: new Uint8Array([1, 2, 3, 250]) },
     ...over,
   })

@@ -41,7 +41,7 @@ t.test('a clock that was set back does not stop training', async (t) => {
 t.test('a decision that is left out trains with neither its exposure nor its win', async (t) => {
   const { config, learner, clock, now } = testEngine({ integrations: [integration('acme', {})] })
   const engine = createEngine(config, {
-    learners: { of: () => learner, version: () => 1, epoch: () => 0 },
+    learners: { learnerOf: () => learner, version: () => 1, epoch: () => 0 },
     bidLog: new LocalBidLog({ ttl: hour, now }),
     ...aloneDeps,
     now,

@@ -10,7 +10,7 @@ const at = 1_800_000_000_000
 const key = (id: number) => ({ id, secret: randomBytes(32) })
 const nonces = new Nonces()
 const codec = createContextCodec([key(1)], 48 * hour, nonces)
-const record = () => decided({ id: codec.nextId(), bidId: 'bid-1', at })
+const record = () => decided({ id: codec.nextId(), bidId: 'bid-1', decidedAt: at })
 
 t.test('every changed bit, every cut and every addition is invalid', async (t) => {
   const mine = record()

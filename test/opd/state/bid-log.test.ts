@@ -14,7 +14,7 @@ let ids = 0
 const record = (bidId: string, over: Partial<DecisionRecord> = {}) =>
   decided({
     id: `id-${++ids}`,
-    ...{ bidId, at: now, mode: 'margin', arm: 'shadow', inBa: '1.00', outBa: '1.00' },
+    ...{ bidId, decidedAt: now, mode: 'margin', arm: 'shadow', inBa: '1.00', outBa: '1.00' },
     ...{ domain: '', features: new Uint8Array([9]), winIn: 0, winOut: 1 },
     ...over,
   })
@@ -90,8 +90,8 @@ t.test('batches of another process are found like own decisions, the latest firs
     sent.map(({ count }) => count),
     [ids.length],
   )
-  log.put(record('a', { at: now + 1, supplier: 'other' }))
-  const later = record('a', { at: now + 2 })
+  log.put(record('a', { decidedAt: now + 1, supplier: 'other' }))
+  const later = record('a', { decidedAt: now + 2 })
   log.put(later)
   log.append(sent[0]!.bytes)
   t.same(log.find('a')[0], later, 'a batch that comes late replaces no later decision')

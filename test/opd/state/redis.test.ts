@@ -118,7 +118,7 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
     t.teardown(async () => {
       for (const part of [...syncs, ...managers]) await part.close()
     })
-    const learner = managers[0]!.of('revenue')
+    const learner = managers[0]!.learnerOf('revenue')
     const facts = {
       supplier: 'acme',
       mode: 'revenue' as const,
@@ -127,7 +127,8 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
       publisher: 'p',
     }
     const policy = { minWinRate: 0, explore: 0, holdout: 0 }
-    const chance = () => managers[1]!.of('revenue').decide(facts, policy, 'k', 1, () => 0.5).winIn
+    const chance = () =>
+      managers[1]!.learnerOf('revenue').decide(facts, policy, 'k', 1, () => 0.5).winIn
     const before = chance()
     for (let n = 0; n < 200; n++) {
       const decision = learner.decide(facts, policy, `a${n}`, n, () => 0.5)
@@ -137,7 +138,7 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
     const expectsMore = async () => {
       for (const sync of syncs) await sync.round()
       // What arrived is learned in slices.
-      managers[1]!.of('revenue').advance(1)
+      managers[1]!.learnerOf('revenue').advance(1)
       return chance() > before
     }
     await until(expectsMore, { what: 'the other node expects more wins' })
