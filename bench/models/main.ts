@@ -36,11 +36,11 @@ const start = 1.7e12
 function play(learner: Learner, bids: number, names: number): void {
   const policy = { minWinRate: 0.97, holdout: 0.02 }
   for (let n = 0; n < bids; n++) {
-    const at = start + n
-    const decision = learner.decide(factsOf(names), policy, `k${n}`, at, uniform)
-    const bytes = learner.expose(decision, decision.outBa, at)
-    if (n % 10 === 0) learner.win(bytes, decision.outBa, at + 5)
-    else learner.lose(bytes, null, at + 5)
+    const time = start + n
+    const decision = learner.decide(factsOf(names), policy, `k${n}`, time, uniform)
+    const bytes = learner.expose(decision, decision.outBa, time)
+    if (n % 10 === 0) learner.win(bytes, decision.outBa, time + 5)
+    else learner.lose(bytes, null, time + 5)
   }
 }
 
@@ -81,7 +81,7 @@ function curves({ quick }: Run): Block[] {
     const other = createLearner({})
     const adopted = timed(() => drained(other.adopting(unpacked.result.slice(), () => [])))
     const kib = (packed.result.length / 1024).toFixed(0)
-    const ms = (of: { us: number }) => (of.us / 1000).toFixed(1)
+    const ms = (timing: { us: number }) => (timing.us / 1000).toFixed(1)
     return [String(names), kib, ms(shared), ms(packed), ms(unpacked), ms(adopted)]
   })
   return [

@@ -184,7 +184,7 @@ export function memoryBus(
     },
     async fetch(mode, from) {
       const rows = stream(mode)
-      const places = rows.map((_row, at) => String(at + 1)).slice(Number(from))
+      const places = rows.map((_row, index) => String(index + 1)).slice(Number(from))
       const deltas = fault(places).map((place) => ({ place, bytes: rows[Number(place) - 1]! }))
       return { deltas, last: String(rows.length) }
     },

@@ -71,11 +71,11 @@ onBoth(async (t, database) => {
   const hour = 3_600_000
   const publishers = 1500
   for (let round = 0; round < 2; round++)
-    for (const at of [now, now + hour, now - 1, now])
+    for (const time of [now, now + hour, now - 1, now])
       for (let n = 0; n < publishers; n++) {
         const arm = n % 2 === 0 ? 'treated' : 'holdout'
         const record = decided({
-          decidedAt: at,
+          decidedAt: time,
           publisher: `pub-${n % 750}`,
           domain: `d-${n % 3}`,
           arm,

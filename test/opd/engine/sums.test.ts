@@ -28,7 +28,7 @@ for (const [arm, opd, asked, inSum, outSum] of rows)
     const sums = engine.stats.supplierStats('acme').modes.revenue
     t.same(
       sums.arms.map(({ bids }) => bids),
-      sums.arms.map((_each, at) => Number(at === armAt[arm])),
+      sums.arms.map((_each, index) => Number(index === armAt[arm])),
     )
     t.same([sums.inSum, sums.outSum, sums.sums(arm).in], [inSum, outSum, inSum])
     t.end()

@@ -55,8 +55,8 @@ t.test('a damaged snapshot is refused loudly, the one before it serves', async (
   const newest = snapshots(readdirSync(dir), 'revenue')[0]!.file
   const bytes = readFileSync(join(dir, newest))
   for (const damage of [
-    (whole: Buffer) => whole.subarray(0, whole.length / 2),
-    (whole: Buffer) => Buffer.from(whole).fill(7, 200, 300),
+    (bytes: Buffer) => bytes.subarray(0, bytes.length / 2),
+    (bytes: Buffer) => Buffer.from(bytes).fill(7, 200, 300),
     () => Buffer.alloc(0),
     () => Buffer.from('not gzip at all'),
   ]) {
