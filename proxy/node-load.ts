@@ -94,7 +94,7 @@ export function nodeLoad(supplier: Supplier, others: Iterable<ProcessLoad>): Sup
     }
     sum.queued += load.queued
     for (const { url, inFlight, open, state } of load.endpoints) {
-      const endpoint = sum.endpoints.find((each) => each.url === url)
+      const endpoint = sum.endpoints.find((endpoint) => endpoint.url === url)
       if (endpoint === undefined) continue
       endpoint.inFlight += inFlight
       endpoint.open += open

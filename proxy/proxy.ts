@@ -191,7 +191,7 @@ export function createProxy(
   }
 
   configure(config)
-  for (const each of routes) suppliers.set(each)
+  for (const route of routes) suppliers.set(route)
   const leases =
     sharedTokens === null
       ? null
@@ -244,7 +244,7 @@ export function createProxy(
     /** The counters of this process, to which those of others can be added. `closed`: connections, by reason. `logged`: lines of the access log. */
     counters: {
       suppliers: suppliers.metrics as ReadonlyMap<string, SupplierMetrics>,
-      of: (id: string): SupplierMetrics => suppliers.metricsOf(id),
+      metricsOf: (id: string): SupplierMetrics => suppliers.metricsOf(id),
       closed,
       logged,
       decoder: decoder as { bytes: number },

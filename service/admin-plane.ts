@@ -268,7 +268,7 @@ export async function openAdminPlane(
         endpointNodes: async () =>
           (await allNodes.nodes()).map(({ node, suppliers: known }) => ({
             node,
-            of: (id: string) => known[id]?.endpoints,
+            endpointsOf: (id: string) => known[id]?.endpoints,
           })),
       }),
       supplierBlocks({ ...rules, store, authenticate, now }),

@@ -168,7 +168,10 @@ export async function openComponents(
   // Nodes publish at different times: a supplier of the API that changes every second would always differ.
   const withoutStored = (): Config => {
     const { config } = current
-    return { ...config, suppliers: config.suppliers.filter((each) => !stored.includes(each)) }
+    return {
+      ...config,
+      suppliers: config.suppliers.filter((supplier) => !stored.includes(supplier)),
+    }
   }
   const readFingerprints = fingerprintReader(withoutStored, () => keysOf(current.config))
   const fingerprints = new NodeFingerprints({ store, node, read: readFingerprints, now, log })
@@ -238,7 +241,7 @@ export async function openComponents(
 
   const debug = new Debugging({
     ...{ log, pool: workers.pool, stateDir: started.stateDir },
-    own: {
+    tools: {
       lateTurns: () => watch?.lateTurns() ?? [],
       refused: proxy.refused,
       async write(request) {

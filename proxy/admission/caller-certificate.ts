@@ -16,18 +16,18 @@ const otherAlternative = /[^:]+:(?:"(?:[^"\\]|\\.)*"|[^,]*)(?:, |$)/y
 
 function alternativeNames(text: string): string[] {
   const names: string[] = []
-  for (let at = 0; at < text.length; ) {
-    alternative.lastIndex = at
+  for (let index = 0; index < text.length; ) {
+    alternative.lastIndex = index
     const match = alternative.exec(text)
     if (match !== null) {
       const value = match[2]!
       names.push(value.startsWith('"') ? (JSON.parse(value) as string) : value)
-      at = alternative.lastIndex
+      index = alternative.lastIndex
       continue
     }
-    otherAlternative.lastIndex = at
+    otherAlternative.lastIndex = index
     if (otherAlternative.exec(text) === null) return names
-    at = otherAlternative.lastIndex
+    index = otherAlternative.lastIndex
   }
   return names
 }

@@ -17,9 +17,9 @@ type Result = string | null | undefined
 const jitter = 0.1
 
 const isWanted = (status: number, wanted: HealthCheckConfig['statuses']) =>
-  wanted.some((each) => {
-    if (typeof each === 'number') return status === each
-    const [from, to] = each.split('-').map(Number) as [number, number]
+  wanted.some((range) => {
+    if (typeof range === 'number') return status === range
+    const [from, to] = range.split('-').map(Number) as [number, number]
     return status >= from && status <= to
   })
 
@@ -167,7 +167,8 @@ export class HealthChecks {
   ): void {
     const known = new Set(this.checks.map(({ endpoint }) => endpoint))
     const text = JSON.stringify([config ?? null, rules])
-    const same = endpoints.length === known.size && endpoints.every((each) => known.has(each))
+    const same =
+      endpoints.length === known.size && endpoints.every((endpoint) => known.has(endpoint))
     if (same && text === this.configured) return
     this.close()
     this.configured = text

@@ -40,7 +40,7 @@ export function createResolver(options: {
       .then((addresses) => {
         if (addresses.length > 0) entry.addresses = addresses
         for (const address of entry.avoid.keys())
-          if (!addresses.some((each) => each.address === address)) entry.avoid.delete(address)
+          if (!addresses.some((current) => current.address === address)) entry.avoid.delete(address)
       })
       .catch((error: Error) => onError(hostname, error))
       .finally(() => {

@@ -17,8 +17,8 @@ export class ConfiguredHeaders {
   /** @param fields a flat list of names and values */
   apply(fields: readonly string[]): string[] {
     const out: string[] = []
-    for (let at = 0; at < fields.length; at += 2)
-      if (!this.dropped.has(lower(fields[at]!))) out.push(fields[at]!, fields[at + 1]!)
+    for (let index = 0; index < fields.length; index += 2)
+      if (!this.dropped.has(lower(fields[index]!))) out.push(fields[index]!, fields[index + 1]!)
     out.push(...this.added)
     return out
   }

@@ -103,9 +103,9 @@ function intendedBranch(issue: Issue, value: unknown): Issue[] | null {
 
 /** Whether one insertion, deletion or replacement of a character makes one text of the other. */
 function isOneEdit(one: string, other: string): boolean {
-  let at = 0
-  while (at < one.length && one[at] === other[at]) at++
-  const [rest, others] = [one.slice(at), other.slice(at)]
+  let start = 0
+  while (start < one.length && one[start] === other[start]) start++
+  const [rest, others] = [one.slice(start), other.slice(start)]
   return rest === others.slice(1) || rest.slice(1) === others || rest.slice(1) === others.slice(1)
 }
 

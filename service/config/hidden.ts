@@ -19,10 +19,10 @@ function hideInUrl(text: string): string {
 function hide(value: unknown, path: readonly string[]): unknown {
   if (value === null || value === undefined || typeof value === 'boolean') return value
   const [name = '', parent = ''] = path.toReversed()
-  if (Array.isArray(value)) return value.map((each) => hide(each, path))
+  if (Array.isArray(value)) return value.map((item) => hide(item, path))
   if (typeof value === 'object')
     return Object.fromEntries(
-      Object.entries(value).map(([key, each]) => [key, hide(each, [...path, key])]),
+      Object.entries(value).map(([key, inner]) => [key, hide(inner, [...path, key])]),
     )
   const below = (group: string) => path.includes(group) && name !== 'id'
   const isSecret =

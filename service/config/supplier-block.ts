@@ -58,7 +58,7 @@ export function referenceRules(
       const target = real(file)
       return (
         systemFolders.some((folder) => target.startsWith(`${folder}/`)) ||
-        [...files()].some((each) => real(each) === target)
+        [...files()].some((file) => real(file) === target)
       )
     },
   }

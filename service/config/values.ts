@@ -117,7 +117,8 @@ export function expand(value: unknown, path: Path, base: string, into: Expansion
   }
   if (into.tooDeep) return undefined
   if (typeof value === 'string') return expandText(value, path, into)
-  if (Array.isArray(value)) return value.map((item, at) => expand(item, [...path, at], base, into))
+  if (Array.isArray(value))
+    return value.map((item, index) => expand(item, [...path, index], base, into))
   if (value === null || typeof value !== 'object') return value
   if (isFileReference(value)) return readReference(value.file, path, base, into)
   const entries = Object.entries(value)

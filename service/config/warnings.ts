@@ -30,7 +30,7 @@ const opdWarningsOf = ({ id, opd }: SupplierConfig) =>
     : opdWarnings.filter(([meets]) => meets(opd)).map(([, text]) => `suppliers ${id}: opd.${text}`)
 
 const tlsWarningsOf = ({ id, endpoints, tls }: SupplierConfig) =>
-  tls === undefined || endpoints.some((each) => endpointOf(each).url.startsWith('https:'))
+  tls === undefined || endpoints.some((endpoint) => endpointOf(endpoint).url.startsWith('https:'))
     ? []
     : [`suppliers ${id}: tls has no effect: no endpoint begins with https://`]
 

@@ -84,9 +84,9 @@ function pathsAt(document: Document, offsets: readonly number[]): Path[] {
 }
 
 const pathOf = (nodes: readonly unknown[]): Path =>
-  nodes.flatMap<string | number>((node, at) => {
+  nodes.flatMap<string | number>((node, index) => {
     if (isPair(node)) return [isScalar(node.key) ? unmaskVariables(String(node.key.value)) : '?']
-    return isSeq(node) ? [node.items.indexOf(nodes[at + 1])] : []
+    return isSeq(node) ? [node.items.indexOf(nodes[index + 1])] : []
   })
 
 /** Reads YAML; faults have line and column. */
@@ -97,8 +97,8 @@ export function readYaml(text: string): Yaml {
     prettyErrors: false,
     merge: true,
   })
-  const lineOf = (at: Path) => {
-    const node = document.getIn(at as unknown[], true)
+  const lineOf = (path: Path) => {
+    const node = document.getIn(path as unknown[], true)
     const range =
       isMap(node) || isScalar(node) ? node.range : (node as { range?: number[] } | undefined)?.range
     return range == null ? null : lines.linePos(range[0]!).line
@@ -112,10 +112,10 @@ export function readYaml(text: string): Yaml {
         document,
         problems.map(({ pos }) => pos[0]),
       )
-  const faults = problems.map(({ code, message, pos }, at): ConfigFault => {
+  const faults = problems.map(({ code, message, pos }, index): ConfigFault => {
     const { found, allowed } = recoverable[code] ?? fatal[code] ?? fallback
     return {
-      path: pathText(paths[at] ?? []),
+      path: pathText(paths[index] ?? []),
       line: lines.linePos(pos[0]).line,
       found: found ?? unmaskVariables(message),
       allowed,

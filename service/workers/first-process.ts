@@ -145,11 +145,11 @@ function createPool(count: number, parts: NodeParts): WorkerPool {
 export const withWorkers = (
   workers: Pick<Workers, 'flush'>,
   shared: SharedBidLog | null,
-  own: BidLog,
+  local: BidLog,
 ): SharedBidLog => ({
   put: (record) => shared?.put(record),
   async find(bidId) {
     const [elsewhere = []] = await Promise.all([shared?.find(bidId), workers.flush()])
-    return elsewhere === null ? null : [...own.find(bidId), ...elsewhere]
+    return elsewhere === null ? null : [...local.find(bidId), ...elsewhere]
   },
 })

@@ -22,12 +22,12 @@ export function nodeMetrics(
   let sums = new Map<string, RegisteredMetric>()
   /** The counters of this process include those of the workers. */
   function* requests(): Generator<[string, number]> {
-    let own = 0
+    let ownRequests = 0
     for (const { requests } of counters.suppliers.values())
-      for (const count of requests) own += count
+      for (const count of requests) ownRequests += count
     const workers = [...pool.requests()].sort(([one], [other]) => one - other)
-    for (const [, count] of workers) own -= count
-    yield ['0', own]
+    for (const [, count] of workers) ownRequests -= count
+    yield ['0', ownRequests]
     for (const [index, count] of workers) yield [String(index), count]
   }
   registerRows(registry, [
@@ -53,13 +53,13 @@ export function nodeMetrics(
   return {
     metrics: () => metricsOf(registry).map((metric) => sums.get(metric.name) ?? metric),
     async prepare() {
-      const own = await Promise.all(
+      const ownMetrics = await Promise.all(
         metricsOf(registry)
           .filter(isOfProcess)
           .map((metric) => metric.get()),
       )
       await pool.scrape()
-      const all = metricsOf(aggregated([own, ...pool.metrics.all()]))
+      const all = metricsOf(aggregated([ownMetrics, ...pool.metrics.all()]))
       sums = new Map(all.map((metric) => [metric.name, metric]))
     },
   }

@@ -217,8 +217,8 @@ export class WorkerPool {
     const reloading = this.listening()
     const peers = reloading.map(({ peer }) => peer)
     const results = await reloadAll(peers, config, changed, invalidOpd)
-    for (const [at, { status }] of results.entries())
-      if (status === 'rejected') reloading[at]!.child.kill('SIGKILL')
+    for (const [index, { status }] of results.entries())
+      if (status === 'rejected') reloading[index]!.child.kill('SIGKILL')
   }
 
   drain(): void {

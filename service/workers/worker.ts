@@ -62,8 +62,8 @@ class Outbox {
       (row) => void this.rows.push(row),
       (row) => void this.facetRows.push(row),
     )
-    const entry = (kind: DecisionLine) => (of: object) => {
-      if (this.entries.length < maxEntries) this.entries.push([kind, of])
+    const entry = (kind: DecisionLine) => (value: object) => {
+      if (this.entries.length < maxEntries) this.entries.push([kind, value])
       else this.dropped++
     }
     this.sink = {

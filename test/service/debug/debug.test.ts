@@ -185,7 +185,7 @@ t.test(
 t.test('the configured level is back by itself', async (t) => {
   const log = { level: 'warn' as const, info() {}, warn() {}, error() {} }
   const own = { lateTurns: () => [], refused: () => [], write: async () => {} }
-  const debugging = new Debugging({ log, own, pool: null, stateDir: folder })
+  const debugging = new Debugging({ log, tools: own, pool: null, stateDir: folder })
   debugging.setLevel('debug', 20)
   t.equal(log.level, 'debug')
   debugging.configure('error')
