@@ -1,7 +1,7 @@
 /** The limits of a node, divided among the processes that serve its bid traffic. */
 import { availableParallelism } from 'node:os'
 import type { ProxyConfig, Route } from '../proxy/config.ts'
-import { heldBytesLimit } from '../proxy/memory.ts'
+import { heldBytesLimit } from '../proxy/memory-shares.ts'
 
 /** One of `count` processes. */
 export interface Place {

@@ -10,7 +10,7 @@ import {
   sumOf,
   usualDelay,
 } from './drive.ts'
-import type { Market, MarketOf } from './market.ts'
+import { firstBidAt, type Market, type MarketOf } from './market.ts'
 import { synthetic } from './markets/synthetic.ts'
 import { balanced, balancedEach, constrained, type OracleReward } from './oracle.ts'
 import { type Source, source } from './random.ts'
@@ -152,9 +152,8 @@ export function shifted(seed: number, bids: number, shift: number): Measured {
 
 /** From 8 s to 20 min over the middle third of the run. */
 export function movingDelay(bids: number, every: number) {
-  const start = 1_760_000_000_000
   return (now: number, draw: Source) => {
-    const through = ((now - start) / (bids * every) - 1 / 3) * 3
+    const through = ((now - firstBidAt) / (bids * every) - 1 / 3) * 3
     const grown = Math.log(1_200_000 / 8000) * Math.min(1, Math.max(0, through))
     return usualDelay(now, draw) * Math.exp(grown)
   }

@@ -1,5 +1,5 @@
 /** The oracle knows the true win curve of each bid: what it would have earned. */
-import type { MarketOf, Offer } from './market.ts'
+import { firstBidAt, type MarketOf, type Offer } from './market.ts'
 
 /** Steps of the grid over [lowest, in], beside the jumps of the curve. */
 const steps = 48
@@ -67,7 +67,7 @@ function sampled(marketOf: MarketOf, seed: number, bids: number): Row[] {
   const oracle = new Oracle()
   const every = Math.max(1, Math.floor(bids / 6000))
   const rows: Row[] = []
-  for (let n = 0, now = 0; n < bids; n++, now += market.every) {
+  for (let n = 0, now = firstBidAt; n < bids; n++, now += market.every) {
     const offer = market.offer(n, now)
     if (n % every !== 0) continue
     oracle.load(offer)
@@ -178,7 +178,7 @@ export function bestConstant(marketOf: MarketOf, seed: number, bids: number) {
   const factors = Array.from({ length: 40 }, (_each, n) => 0.3 + (0.7 * n) / 39)
   const margins = new Float64Array(factors.length)
   let best = 0
-  for (let n = 0, now = 0; n < bids; n++, now += market.every) {
+  for (let n = 0, now = firstBidAt; n < bids; n++, now += market.every) {
     const offer = market.offer(n, now)
     if (n % 4 !== 0) continue
     const { inBa, floor } = offer.facts

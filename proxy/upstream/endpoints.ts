@@ -5,7 +5,7 @@
  */
 import type { Body } from '../../opd/json/scanner.ts'
 import type { Forwarded, ForwardedFields } from '../types.ts'
-import type { HeaderRules } from '../wire/header-rules.ts'
+import type { ConfiguredHeaders } from '../wire/configured-headers.ts'
 import { header, towardsSupplier } from '../wire/headers.ts'
 import { CommonFields, OutgoingRequest } from '../wire/outgoing-heads.ts'
 import type { EndpointConfig, OutlierConfig } from './config.ts'
@@ -355,7 +355,7 @@ function forwardedFields(
 export function requestHead(
   inbound: Forwarded,
   endpoint: Endpoint,
-  rules: HeaderRules | null,
+  rules: ConfiguredHeaders | null,
   context: AttemptContext,
 ): OutgoingRequest {
   const forwarded = forwardedFields(inbound, context)

@@ -3,7 +3,7 @@
  * endpoint, its TLS, the headers that the supplier sets. It passes no limit, and its response is thrown away.
  */
 import type { ResponseHead, ResponseSink, SendFailure } from '../types.ts'
-import type { HeaderRules } from '../wire/header-rules.ts'
+import type { ConfiguredHeaders } from '../wire/configured-headers.ts'
 import { OutgoingRequest } from '../wire/outgoing-heads.ts'
 import type { HealthCheckConfig } from './config.ts'
 import type { Connection } from './connection.ts'
@@ -98,7 +98,7 @@ class EndpointCheck {
   constructor(
     endpoint: Endpoint,
     config: HealthCheckConfig,
-    rules: HeaderRules | null,
+    rules: ConfiguredHeaders | null,
     report: (result: Result) => void,
   ) {
     const { body = '', interval } = config
@@ -163,7 +163,7 @@ export class HealthChecks {
   configure(
     endpoints: readonly Endpoint[],
     config: HealthCheckConfig | undefined,
-    rules: HeaderRules | null,
+    rules: ConfiguredHeaders | null,
   ): void {
     const known = new Set(this.checks.map(({ endpoint }) => endpoint))
     const text = JSON.stringify([config ?? null, rules])

@@ -66,7 +66,7 @@ const soon = 10_000
 /** Milliseconds between two checks of the progress: `caps.perDay` may be exceeded by the wins of one such interval. */
 const progressEvery = 100
 
-/** Each worker has a part of the share of memory that is the heap's (proxy/memory.ts). */
+/** Each worker has a part of the share of memory that is the heap's (proxy/memory-shares.ts). */
 const execArgvOf = (count: number) =>
   process.execArgv.map((flag) =>
     flag.replace(

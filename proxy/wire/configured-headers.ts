@@ -1,7 +1,7 @@
 /** Headers that a configuration sets or removes in requests to a supplier. */
 import { lower } from './headers.ts'
 
-export class HeaderRules {
+export class ConfiguredHeaders {
   private readonly dropped: ReadonlySet<string>
   private readonly added: readonly string[]
 
@@ -29,14 +29,14 @@ export class HeaderRules {
  *
  * @param config of a supplier: fields to set, names to remove in any case, and files whose text is the value of a field
  */
-export function headerRules(config: {
+export function configuredHeaders(config: {
   set: Readonly<Record<string, string>>
   remove: readonly string[]
   secretFrom: Readonly<Record<string, string>>
-}): HeaderRules | null {
+}): ConfiguredHeaders | null {
   const { remove, set, secretFrom } = config
   const added = { ...set, ...secretFrom }
   return remove.length === 0 && Object.keys(added).length === 0
     ? null
-    : new HeaderRules(remove, added)
+    : new ConfiguredHeaders(remove, added)
 }
