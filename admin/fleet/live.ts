@@ -106,10 +106,7 @@ function modeOf(
 }
 
 /** Whether there was a notice since the nodes started, or a win in the last days. */
-export const isNoticed = (
-  figures: SupplierFigures | undefined,
-  armsOf: ArmsOf,
-): boolean =>
+export const isNoticed = (figures: SupplierFigures | undefined, armsOf: ArmsOf): boolean =>
   Object.keys(figures?.notices ?? {}).length > 0 ||
   modes.some((mode) => Object.values(armsOf(mode) ?? {}).some(({ wins }) => wins > 0))
 
