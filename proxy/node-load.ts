@@ -79,6 +79,20 @@ const restriction = (cause: LimitCause) => limitCauses.indexOf(cause)
 const severity: readonly EndpointState[] = endpointStates
 
 /**
+ * Queries per second that all processes of this node may let through.
+ *
+ * @param supplier of this process
+ * @param others what the other processes of the node reported last
+ * @returns null: no limit
+ */
+export function qpsOf({ id, clientQps }: Supplier, others: Iterable<ProcessLoad>): number | null {
+  if (clientQps === null) return null
+  let sum = clientQps
+  for (const { suppliers } of others) sum += suppliers.get(id)?.clientQps ?? 0
+  return sum
+}
+
+/**
  * The load of a supplier at this node; `others`: the other processes. An endpoint has its worst state.
  *
  * @param supplier with the load of this process
@@ -86,11 +100,11 @@ const severity: readonly EndpointState[] = endpointStates
  * @returns sums of all processes; an endpoint has its worst state
  */
 export function nodeLoad(supplier: Supplier, others: Iterable<ProcessLoad>): SupplierLoad {
-  const sum = loadOf(supplier)
-  for (const { suppliers } of others) {
+  const all = [...others]
+  const sum = { ...loadOf(supplier), clientQps: qpsOf(supplier, all) }
+  for (const { suppliers } of all) {
     const load = suppliers.get(supplier.id)
     if (load === undefined) continue
-    if (sum.clientQps !== null) sum.clientQps += load.clientQps ?? 0
     sum.inFlight += load.inFlight
     sum.limit += load.limit
     if (restriction(load.cause) > restriction(sum.cause)) sum.cause = load.cause

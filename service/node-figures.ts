@@ -23,7 +23,7 @@ import {
 import { guards, modes } from '../opd/shared/arms.ts'
 import { bidReasons, responseReasons } from '../opd/shared/reasons.ts'
 import { bounds, outcomes, type SupplierMetrics, type VariantMetrics } from '../proxy/metrics.ts'
-import { nodeLoad, type ProcessLoad } from '../proxy/node-load.ts'
+import { type ProcessLoad, qpsOf } from '../proxy/node-load.ts'
 import type { BidProxy } from '../proxy/proxy.ts'
 
 interface NodeFiguresDeps {
@@ -66,8 +66,9 @@ interface NoticeTotals {
   refused: number
 }
 
-const durationNames = [...bounds, Number.POSITIVE_INFINITY]
-const factorNames = [...factorBounds, Number.POSITIVE_INFINITY]
+// names of properties: a number would be written out at each access
+const durationNames = [...bounds, Number.POSITIVE_INFINITY].map(String)
+const factorNames = [...factorBounds, Number.POSITIVE_INFINITY].map(String)
 const statuses = ['attributed', 'unattributed', 'duplicate', 'ignored', 'rejected'] as const
 const noMacroAt = bidReasons.indexOf('no_macro')
 
@@ -83,7 +84,7 @@ const totalCount = bidsAt + 5
 
 /** The positive entries, by name. `offset`: where they begin in both lists. */
 function named(
-  names: readonly (string | number)[],
+  names: readonly string[],
   counts: ArrayLike<number>,
   before?: Float64Array,
   offset = 0,
@@ -97,11 +98,11 @@ function named(
   return result
 }
 
-const decidedIn = (stats: SupplierStats | undefined): number =>
-  modes.reduce(
-    (sum, mode) => (stats?.modes[mode].arms ?? []).reduce((all, { bids }) => all + bids, sum),
-    0,
-  )
+function decidedIn(stats: SupplierStats | undefined): number {
+  let bids = 0
+  for (const mode of modes) for (const arm of stats?.modes[mode].arms ?? []) bids += arm.bids
+  return bids
+}
 
 function funnelOf(totals: Float64Array, before?: Float64Array): FunnelFigures {
   const since = (offset: number) =>
@@ -137,16 +138,22 @@ function modeFigures(stats: ModeStats): ModeFigures {
 
 /** Of the modes that are configured or have priced bids. */
 function modesOf(stats: SupplierStats): SupplierFigures['modes'] {
-  const used = modes.filter((mode) => stats.modes[mode].configured || stats.modes[mode].inSum > 0)
-  return Object.fromEntries(used.map((mode) => [mode, modeFigures(stats.modes[mode])]))
+  const used: SupplierFigures['modes'] = {}
+  for (const mode of modes) {
+    const counted = stats.modes[mode]
+    if (counted.configured || counted.inSum > 0) used[mode] = modeFigures(counted)
+  }
+  return used
 }
 
 /** Bids that OPD left unmodified, by reason. */
 function leftOf(stats: SupplierStats): Counts {
   const left = named(responseReasons, stats.responses)
-  for (const mode of modes)
-    for (const [name, count] of Object.entries(named(bidReasons, stats.modes[mode].left)))
-      left[name] = (left[name] ?? 0) + count
+  for (let index = 0; index < bidReasons.length; index++) {
+    let bids = 0
+    for (const mode of modes) bids += stats.modes[mode].left[index]!
+    if (bids > 0) left[bidReasons[index]!] = (left[bidReasons[index]!] ?? 0) + bids
+  }
   return left
 }
 
@@ -285,21 +292,16 @@ export class NodeFiguresReader {
       totals[statusesAt + index] = reported[statuses[index]!] ?? 0
     const supplierStats = this.deps.stats.suppliers.get(id)
     const paid = money.get(id) ?? []
-    const bare = modes.map((mode) => supplierStats?.modes[mode].left[noMacroAt] ?? 0)
-    const allBare = bare.reduce((sum, count) => sum + count, 0)
-    let left = -allBare
+    totals[bidsAt] = decidedIn(supplierStats)
+    totals[bidsAt + 1] = supplierStats?.bidsWithoutMacro ?? 0
+    for (const { priced, low } of paid) {
+      totals[bidsAt + 2]! += priced
+      totals[bidsAt + 3]! += low
+    }
+    if (supplierStats === undefined) return totals
     for (const mode of modes)
-      for (const count of supplierStats?.modes[mode].left ?? []) left += count
-    totals.set(
-      [
-        decidedIn(supplierStats),
-        allBare + (supplierStats?.bidsWithoutMacro ?? 0),
-        paid.reduce((sum, { priced }) => sum + priced, 0),
-        paid.reduce((sum, { low }) => sum + low, 0),
-        left,
-      ],
-      bidsAt,
-    )
+      for (let index = 0; index < bidReasons.length; index++)
+        totals[bidsAt + (index === noMacroAt ? 1 : 4)]! += supplierStats.modes[mode].left[index]!
     return totals
   }
 
@@ -366,7 +368,7 @@ export class NodeFiguresReader {
         notices: notices.get(id) ?? {},
         endpoints: endpointsOf(this.deps.proxy, id, time - performance.now()),
         ...variantsOf(supplier?.metrics),
-        qps: supplier === undefined ? null : nodeLoad(supplier, this.deps.others()).clientQps,
+        qps: supplier === undefined ? null : qpsOf(supplier, this.deps.others()),
       }
     }
     const suppliers: [id: string, SupplierFigures][] = []

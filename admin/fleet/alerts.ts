@@ -17,7 +17,7 @@ import {
   updateAlerts,
 } from '../store/alerts.ts'
 import type { Store } from '../store/index.ts'
-import { integrationsOf, type LiveDeps, nodeProblemsOf } from './live.ts'
+import { type LiveDeps, nodeProblemsOf, statesOf } from './live.ts'
 
 export interface AlertsDeps {
   store: Pick<Store, 'db'>
@@ -77,7 +77,8 @@ export class Alerts {
     await live.kept.read()
     const found: Condition[] = []
     const slices = createSlices()
-    for (const { ssp, health } of integrationsOf(live, nodes, true, () => true)) {
+    for (const { shown } of statesOf(live, nodes, true, () => true)) {
+      const { ssp, health } = shown
       for (const { rule, level, text, fix } of health.reasons)
         if (level !== 'none' && level !== 'ok' && !intended.has(rule))
           found.push({ ...{ rule, level, text, fix }, supplier: ssp, node: '' })

@@ -129,19 +129,21 @@ export function added(a: SupplierFigures | undefined, b: SupplierFigures): Suppl
   }
 }
 
-/** A quantile of a histogram, interpolated within its bucket; null without observations. */
-export function quantile(counts: Record<string, number>, share: number): number | null {
-  const buckets = Object.entries(counts)
-    .map(([bound, count]) => ({ bound: Number(bound), count }))
+/** The median and the 99th percentile of a histogram by upper bound, interpolated within the buckets; null without observations. */
+export function latencyOf(counts: Readonly<Record<string, number>>) {
+  const buckets = Object.keys(counts)
+    .map((bound) => ({ bound: Number(bound), count: counts[bound]! }))
     .sort((one, other) => one.bound - other.bound)
   const total = buckets.reduce((sum, { count }) => sum + count, 0)
-  if (total === 0) return null
+  if (total === 0) return { p50: null, p99: null }
+  return { p50: valueAt(buckets, 0.5 * total), p99: valueAt(buckets, 0.99 * total) }
+}
+
+function valueAt(buckets: readonly { bound: number; count: number }[], rank: number): number {
   let [below, before] = [0, 0]
   for (const { bound, count } of buckets) {
-    if (before + count >= share * total && count > 0)
-      return Number.isFinite(bound)
-        ? below + ((share * total - before) / count) * (bound - below)
-        : below
+    if (before + count >= rank && count > 0)
+      return Number.isFinite(bound) ? below + ((rank - before) / count) * (bound - below) : below
     before += count
     if (Number.isFinite(bound)) below = bound
   }

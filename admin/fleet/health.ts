@@ -1,4 +1,5 @@
 /** The state of an integration at a glance: what is wrong, worst first, and what to do about it. */
+import { getOrAdd } from '../../opd/base/get-or-add.ts'
 import type { Interval } from '../../opd/shared/confidence.ts'
 import type { SupplierFigures } from './figures.ts'
 import { funnelFaults } from './funnel.ts'
@@ -34,16 +35,18 @@ export const outcomesOf = {
   refused: ['inactive', 'qps', 'overload', 'unreadable', 'refused'],
 } as const
 
+const countedIn = new Map<string, (keyof typeof outcomesOf)[]>()
+for (const group of ['sent', 'failed', 'refused'] as const)
+  for (const outcome of outcomesOf[group]) getOrAdd(countedIn, outcome, () => []).push(group)
+
 /** Requests of the last minutes. The shares of no-bids and of failures are those of `sent`, the share of `refused` that of `total`. */
 export function requestCounts(requests: Readonly<Record<string, number>>) {
-  const sum = (names: readonly string[]) =>
-    names.reduce((total, name) => total + (requests[name] ?? 0), 0)
-  return {
-    total: sum(Object.keys(requests)),
-    sent: sum(outcomesOf.sent),
-    failed: sum(outcomesOf.failed),
-    refused: sum(outcomesOf.refused),
+  const counts = { total: 0, sent: 0, failed: 0, refused: 0 }
+  for (const outcome of Object.keys(requests)) {
+    counts.total += requests[outcome]!
+    for (const group of countedIn.get(outcome) ?? []) counts[group] += requests[outcome]!
   }
+  return counts
 }
 
 /** Shares of requests from which failures are a warning, and a fault. */

@@ -30,7 +30,8 @@ interface KeptSumsDeps {
 /** The sums of the compared arms over some days, read from the store when they are asked for and not too young. */
 export class KeptSums {
   private readonly deps: KeptSumsDeps
-  private latest: ReadonlyMap<string, ComparedArms> = new Map()
+  /** By supplier, then by mode. */
+  private latest: ReadonlyMap<string, ReadonlyMap<string, ComparedArms>> = new Map()
   private next = Number.NEGATIVE_INFINITY
 
   constructor(deps: KeptSumsDeps) {
@@ -39,15 +40,13 @@ export class KeptSums {
 
   /** The sums that were read last; null without bids. */
   armsOf(supplier: string, mode: string): ComparedArms | null {
-    return this.latest.get(keyOf(supplier, mode)) ?? null
+    return this.latest.get(supplier)?.get(mode) ?? null
   }
 
   /** All sums that were read last, by supplier and mode. */
   *all(): Generator<{ ssp: string; mode: string; arms: ComparedArms }> {
-    for (const [key, arms] of this.latest) {
-      const [ssp = '', mode = ''] = key.split('\0')
-      yield { ssp, mode, arms }
-    }
+    for (const [ssp, byMode] of this.latest)
+      for (const [mode, arms] of byMode) yield { ssp, mode, arms }
   }
 
   /** Reads the sums of all nodes. While the store is lost, those that were read last stay. */
@@ -59,10 +58,11 @@ export class KeptSums {
       await flush()
       const rows = await readArmDays(db, dayNumber(now()) - days + 1)
       const settings = rules()
-      const found = new Map<string, ComparedArms>()
+      const found = new Map<string, Map<string, ComparedArms>>()
       const slices = createSlices()
       for (const row of rows) {
-        const arms = getOrAdd(found, keyOf(row.supplier, row.mode), noArms)
+        const byMode = getOrAdd(found, row.supplier, (): Map<string, ComparedArms> => new Map())
+        const arms = getOrAdd(byMode, row.mode, noArms)
         const arm = armIn(arms, row.arm)
         if (arm !== null) arm.bids += row.bids
         if (row.event !== '') addWinSums(arms, row, settings)
@@ -76,5 +76,3 @@ export class KeptSums {
     this.next = ended + rest * (ended - began)
   })
 }
-
-const keyOf = (supplier: string, mode: string) => `${supplier}\0${mode}`

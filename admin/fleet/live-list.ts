@@ -10,13 +10,8 @@ import { jsonAnswer, queryOf, type Route } from '../http/call.ts'
 import { jsonType, listJson, withList } from '../http/long-json.ts'
 import { Problem } from '../http/problem.ts'
 import { type Caller, canSee } from '../http/roles.ts'
-import { headOf, integrationsOf, type LiveDeps, nodesOf } from './live.ts'
-import {
-  type Kept,
-  type ListedIntegration,
-  type LiveIntegration,
-  listSchema,
-} from './live-schema.ts'
+import { headOf, type LiveDeps, nodesOf, type SupplierState, statesOf } from './live.ts'
+import { type Kept, type ListedIntegration, listSchema } from './live-schema.ts'
 
 /** Milliseconds for which rows are used again. */
 const lasts = 2000
@@ -75,21 +70,19 @@ const keptOf = (kept: Kept | null): Kept | null =>
     ...{ at: digits(kept.at, 4), lower: digits(kept.lower, 4), upper: digits(kept.upper, 4) },
   }
 
-function listed({ modes: all, ...integration }: LiveIntegration): ListedIntegration {
-  const { ssp, name, account, opd, held, health, total, sent, failed, refused, rate, p50, p99 } =
-    integration
-  const { no_bid = 0, timeout = 0, upstream_error = 0 } = integration.requests
-  const modes = all.slice(0, 1).map(({ mode, kept, keptSpend }) => ({
-    mode,
-    kept: keptOf(kept),
-    keptSpend: keptOf(keptSpend),
-  }))
+function listed({ shown }: SupplierState): ListedIntegration {
+  const { no_bid = 0, timeout = 0, upstream_error = 0 } = shown.requests
   return {
-    ...{ ssp, name, account, opd, held, health, modes, total, sent, failed, refused },
+    ...shown,
+    modes: shown.modes.map(({ mode, kept, keptSpend }) => ({
+      mode,
+      kept: keptOf(kept),
+      keptSpend: keptOf(keptSpend),
+    })),
     requests: { no_bid, timeout, upstream_error },
-    rate: digits(rate, 3),
-    p50: p50 && digits(p50, 3),
-    p99: p99 && digits(p99, 3),
+    rate: digits(shown.rate, 3),
+    p50: shown.p50 && digits(shown.p50, 3),
+    p99: shown.p99 && digits(shown.p99, 3),
   }
 }
 
@@ -118,10 +111,10 @@ class LiveList {
     const run = this.run + 1
     const slices = createSlices()
     const found = new Set<string>()
-    for (const integration of integrationsOf(deps, nodes.counted, true, () => true)) {
-      const { ssp, account } = integration
+    for (const state of statesOf(deps, nodes.counted, true, () => true)) {
+      const { ssp, account } = state.shown
       found.add(ssp)
-      const text = JSON.stringify(listed(integration))
+      const text = JSON.stringify(listed(state))
       if (rows.get(ssp)?.text !== text) rows.set(ssp, { account, text, run })
       await slices.next()
     }
@@ -157,7 +150,7 @@ class LiveList {
     const nodes = await nodesOf(deps, node)
     if (nodes === null) return null
     const sees = ({ account }: { account: string | null }) => canSee(caller, account)
-    const rows = integrationsOf(deps, nodes.counted, false, sees).map(listed)
+    const rows = statesOf(deps, nodes.counted, false, sees).map(listed)
     const head = { ...headOf(deps, caller, nodes, node), tag: '', whole: true }
     return withList(head, 'integrations', await listJson(rows))
   }

@@ -20,8 +20,9 @@ import type { ComparedArms } from '../reports/arms.ts'
 import {
   added,
   addedCounts,
+  latencyOf,
+  type ModeFigures,
   type NodeFigures,
-  quantile,
   type SupplierFigures,
   type VariantFigures,
 } from './figures.ts'
@@ -68,47 +69,44 @@ function missingOf(optimised: KeptTotals, holdout: KeptTotals) {
   }
 }
 
+type ArmsOf = (mode: Mode) => ComparedArms | null
+
 /** The configured mode first, then other modes with bids. */
-function modesOf(
-  figures: SupplierFigures | undefined,
-  opd: LiveState | null,
-  armsOf: (mode: Mode) => ComparedArms | null,
-): LiveMode[] {
-  return [...modes]
+const usedModes = (figures: SupplierFigures | undefined, opd: LiveState | null): Mode[] =>
+  modes
+    .filter((mode) => figures?.modes[mode] !== undefined)
     .sort((one, other) => Number(other === opd?.mode) - Number(one === opd?.mode))
-    .flatMap((mode) => {
-      const counted = figures?.modes[mode]
-      if (counted === undefined) return []
-      const { bids, wins, guards, alarms } = counted
-      const { optimised, holdout } = armsOf(mode) ?? counted
-      const factors = Object.entries(counted.factors)
-        .map(([bound, count]) => ({ upTo: Number(bound), bids: count }))
-        .sort((one, other) => one.upTo - other.upTo)
-        // JSON has no infinity
-        .map(({ upTo, bids }) => ({ upTo: Number.isFinite(upTo) ? upTo : null, bids }))
-      return {
-        mode,
-        bids,
-        wins,
-        guards,
-        alarms,
-        factors,
-        margin: units(counted.margin),
-        revenue: units(counted.revenue),
-        kept: keptOf(keptWins(optimised, holdout), opd?.minWinRate),
-        keptSpend: keptOf(keptSpend(optimised, holdout), opd?.minSpend),
-        missing: missingOf(optimised, holdout),
-        // Margin per bid of optimized bids minus that of the holdout: CPM for each bid is the amount for 1,000 bids
-        uplift: uplift(optimised, holdout),
-      }
-    })
+
+const keptRates = ({ optimised, holdout }: ComparedArms, opd: LiveState | null) => ({
+  kept: keptOf(keptWins(optimised, holdout), opd?.minWinRate),
+  keptSpend: keptOf(keptSpend(optimised, holdout), opd?.minSpend),
+})
+
+function modeOf(
+  mode: Mode,
+  { bids, wins, guards, alarms, ...counted }: ModeFigures,
+  opd: LiveState | null,
+  armsOf: ArmsOf,
+): LiveMode {
+  const arms = armsOf(mode) ?? counted
+  const factors = Object.entries(counted.factors)
+    .map(([bound, count]) => ({ upTo: Number(bound), bids: count }))
+    .sort((one, other) => one.upTo - other.upTo)
+    // JSON has no infinity
+    .map(({ upTo, bids }) => ({ upTo: Number.isFinite(upTo) ? upTo : null, bids }))
+  return {
+    ...{ mode, bids, wins, guards, alarms, factors },
+    margin: units(counted.margin),
+    revenue: units(counted.revenue),
+    ...keptRates(arms, opd),
+    missing: missingOf(arms.optimised, arms.holdout),
+    // Margin per bid of optimized bids minus that of the holdout: CPM for each bid is the amount for 1,000 bids
+    uplift: uplift(arms.optimised, arms.holdout),
+  }
 }
 
 /** Whether there was a notice since the nodes started, or a win in the last days. */
-export const isNoticed = (
-  figures: SupplierFigures | undefined,
-  armsOf: (mode: Mode) => ComparedArms | null,
-): boolean =>
+export const isNoticed = (figures: SupplierFigures | undefined, armsOf: ArmsOf): boolean =>
   Object.keys(figures?.notices ?? {}).length > 0 ||
   modes.some((mode) => Object.values(armsOf(mode) ?? {}).some(({ wins }) => wins > 0))
 
@@ -122,21 +120,12 @@ export function summedFigures(nodes: readonly NodeFigures[], id: string) {
 
 type LiveSupplier = ReturnType<LiveDeps['suppliers']>[number]
 
-interface IntegrationState {
-  opd: LiveState | null
-  modes: LiveMode[]
-  holds: ReadonlySet<string>
-  inactive: readonly string[]
-  noticed: boolean | null
-}
-
 function variantOf({ requests, durations, bids, prices }: VariantFigures) {
   const { sent, failed } = requestCounts(requests)
   return {
     ...{ requests: sent, failed, bids },
     price: bids === 0 ? null : prices / bids,
-    p50: quantile(durations, 0.5),
-    p99: quantile(durations, 0.99),
+    ...latencyOf(durations),
   }
 }
 
@@ -146,24 +135,30 @@ function variantsOf(figures: SupplierFigures | undefined): Pick<LiveIntegration,
   return { variants: { main: variantOf(variants.main), canary: variantOf(variants.canary) } }
 }
 
-function integrationOf(
+interface StateContext {
+  opd: LiveState | null
+  holds: ReadonlySet<string>
+  inactive: readonly string[]
+  noticed: boolean | null
+  armsOf: ArmsOf
+}
+
+/** What the list of suppliers shows; alerts read its `health`. */
+function stateOf(
   { id, name, account }: LiveSupplier,
   figures: SupplierFigures | undefined,
-  { opd, modes, holds, inactive, noticed }: IntegrationState,
-): LiveIntegration {
-  const measured = opd?.state === 'on' ? modes[0] : undefined
-  const held: 'all' | 'own' | 'no' = holds.has('*') ? 'all' : holds.has(id) ? 'own' : 'no'
-  const { requests = {} } = figures ?? {}
+  { opd, holds, inactive, noticed, armsOf }: StateContext,
+) {
+  const [mode] = usedModes(figures, opd)
+  const rates = mode && { mode, ...keptRates(armsOf(mode) ?? figures!.modes[mode]!, opd) }
+  const measured = opd?.state === 'on' ? rates : undefined
+  const held: LiveIntegration['held'] = holds.has('*') ? 'all' : holds.has(id) ? 'own' : 'no'
+  const requests = figures?.requests ?? {}
   const counts = requestCounts(requests)
-  // a supplier that refuses each connection at once is not fast
-  const durations = counts.failed === counts.sent ? {} : (figures?.durations ?? {})
   return {
     ssp: id,
-    name,
-    account,
-    opd,
-    modes,
-    held,
+    ...{ name, account, opd, held, requests },
+    modes: rates === undefined ? [] : [rates],
     health: healthOf(figures, {
       opd: opd?.state ?? null,
       held: held !== 'no',
@@ -172,11 +167,27 @@ function integrationOf(
       inactive,
       noticed,
     }),
-    requests,
     ...counts,
     rate: figures?.rate ?? 0,
-    p50: quantile(durations, 0.5),
-    p99: quantile(durations, 0.99),
+    // a supplier that refuses each connection at once is not fast
+    ...latencyOf(counts.failed === counts.sent ? {} : (figures?.durations ?? {})),
+  }
+}
+
+/** A supplier beside its figures, if any node has some, of the nodes that are counted. */
+export interface SupplierState {
+  shown: ReturnType<typeof stateOf>
+  figures: SupplierFigures | undefined
+  armsOf: ArmsOf
+}
+
+/** All figures of one supplier. */
+function integrationOf({ shown, figures, armsOf }: SupplierState): LiveIntegration {
+  return {
+    ...shown,
+    modes: usedModes(figures, shown.opd).map((mode) =>
+      modeOf(mode, figures!.modes[mode]!, shown.opd, armsOf),
+    ),
     left: figures?.left ?? {},
     notices: figures?.notices ?? {},
     endpoints: figures?.endpoints ?? [],
@@ -206,29 +217,29 @@ export const nodeProblemsOf = (node: NodeFigures, all: readonly NodeFigures[]) =
   ...idleProblem(node, all),
 ]
 
-/** One integration after the other. `all`: the sums of all nodes, and not those of one. */
-export function* integrationsOf(
+/** One supplier after the other. `all`: the sums of all nodes, and not those of one. */
+export function* statesOf(
   deps: LiveDeps,
   counted: readonly NodeFigures[],
   all: boolean,
   among: (supplier: LiveSupplier) => boolean,
-): Generator<LiveIntegration> {
+): Generator<SupplierState> {
   const holds = deps.holds()
   const locations = new Set(counted.map(({ location }) => location))
   for (const supplier of deps.suppliers()) {
     if (!among(supplier)) continue
     const { id } = supplier
     const figures = summedFigures(counted, id)
-    const opd = deps.opd(id)
-    const armsOf = (mode: Mode) => (all ? deps.kept.armsOf(id, mode) : null)
-    yield integrationOf(supplier, figures, {
-      opd,
-      modes: modesOf(figures, opd, armsOf),
+    const armsOf: ArmsOf = (mode) => (all ? deps.kept.armsOf(id, mode) : null)
+    const shown = stateOf(supplier, figures, {
+      opd: deps.opd(id),
       holds,
       inactive: deps.inactive(id).filter((location) => locations.has(location)),
       // notices may come to any node, so one node alone cannot say that there are none
       noticed: all ? isNoticed(figures, armsOf) : null,
+      armsOf,
     })
+    yield { shown, figures, armsOf }
   }
 }
 
@@ -254,7 +265,7 @@ async function liveParts(deps: LiveDeps, caller: Caller, { node, ssp }: LiveScop
   if (nodes === null) return null
   const among = ({ id, account }: LiveSupplier) =>
     (ssp === undefined || id === ssp) && canSee(caller, account)
-  const integrations = integrationsOf(deps, nodes.counted, node === undefined, among)
+  const integrations = statesOf(deps, nodes.counted, node === undefined, among).map(integrationOf)
   return { head: headOf(deps, caller, nodes, node), integrations }
 }
 

@@ -4,7 +4,7 @@ import * as z from 'zod'
 import { type Interval, type KeptTotals, keptSpend, keptWins } from '../../opd/shared/confidence.ts'
 import { type MinuteSum, minuteSums, tookBounds } from '../store/minute-sums.ts'
 import type { Tables } from '../store/tables.ts'
-import { quantile } from './figures.ts'
+import { latencyOf } from './figures.ts'
 import { isKnown } from './health.ts'
 
 export interface MinutesRequest {
@@ -134,8 +134,7 @@ function entryOf(sums: Sums): Record<SeriesName, number | null> {
     ...{ requests, bids, wins },
     failed: ratio(failed, sent),
     refused: ratio(refused, requests),
-    p50: quantile(known, 0.5),
-    p99: quantile(known, 0.99),
+    ...latencyOf(known),
     ...withEnds('kept_wins', keptWins(optimised, holdout)),
     ...withEnds('kept_spend', keptSpend(optimised, holdout)),
     // sums of CPM are for a thousand impressions

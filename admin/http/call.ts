@@ -83,6 +83,13 @@ export interface Route extends Call {
 /** The hook that admits callers with a role. */
 export type Authenticate = (role: Role) => preHandlerAsyncHookHandler
 
+/** For calls that have no parameters. */
+const refuseParameters: onRequestAsyncHookHandler = async ({ query }) => {
+  const names = Object.keys(query as object)
+  const faults = names.map((pointer) => ({ pointer, detail: 'the call has no parameters' }))
+  if (faults.length > 0) throw malformed(faults)
+}
+
 /** Responses depend on the account, and change. */
 const notStored: onRequestAsyncHookHandler = async (_request, reply) => {
   reply.header('cache-control', 'no-store')
@@ -100,7 +107,7 @@ export function addRoute(
   authenticate: Authenticate | null = null,
   bodyLimit?: number,
 ): void {
-  const { method, path, role } = call
+  const { method, path, role, query } = call
   // Not empty. The router compares the decoded value, which may contain a slash: `a%2Fb`.
   const url = path.replaceAll(/\{(\w+)\}/g, ':$1([^]+)')
   const bare = url.replace(/\/$/, '')
@@ -109,6 +116,7 @@ export function addRoute(
   const onRequest = [
     ...(isApi ? [notStored] : []),
     ...(authenticate !== null && typeof role === 'string' ? [authenticate(role)] : []),
+    ...(path.startsWith('/api/svc/') && query === undefined ? [refuseParameters] : []),
     ...(method === 'GET' || path.startsWith('/auth/') ? [] : [rejectEncodedBody]),
   ]
   for (const form of isApi ? [bare, `${bare}/`] : [url])

@@ -59,9 +59,8 @@ const tags: Readonly<Record<Call['tag'], string>> = {
 }
 
 /** The statuses of a call's problem documents. */
-const problemsOf = ({ role, query, body, problems = [] }: Call) => [
-  ...(role === null ? [] : [401, 403]),
-  ...(role === null || (query ?? body) === undefined ? [] : [400]),
+const problemsOf = ({ role, body, problems = [] }: Call) => [
+  ...(role === null ? [] : [400, 401, 403]),
   ...(body === undefined || role === null ? [] : [413, 415]),
   ...problems,
   431,

@@ -106,7 +106,7 @@ const call: Omit<Route, 'handler'> = {
   tag: 'prices',
   summary: 'A win notice of the platform',
   description:
-    'The response is sent when the win is on disk. A repeated win is `duplicate` and changes nothing. If `admin.impressions.auth` is `bearer`, a token is required; if it is `context`, a valid `svc_opd` is the credential. Try again after 503, not after 400. 422: the cleared price is 0, or more than `clearing.maxOver` times the price sent; a later notice with another price counts.',
+    'The response is sent when the win is on disk. A repeated win is `duplicate` and changes nothing. If `admin.impressions.auth` is `bearer`, a token is required; if it is `context`, a valid `svc_opd` is the credential. Try again after 503, not after 400. 422: the cleared price is 0, or more than `clearing.maxOver` times the price sent; a later notice with another price counts. An optional parameter that is empty, or has a macro that was not expanded, counts as absent.',
   role: { optional: role },
   query: noticeSchema,
   answers: {
@@ -133,7 +133,7 @@ const lossCall: Omit<Route, 'handler'> = {
   tag: 'prices',
   summary: 'A loss notice of the platform',
   description:
-    'Authentication is that of win notices. The response is sent when the loss is on disk. The model learns the loss at once, and from `min_to_win` what would have won. A repeated loss, or one of a bid whose win was reported, is `duplicate` and changes nothing.',
+    'Authentication is that of win notices. The response is sent when the loss is on disk. The model learns the loss at once, and from `min_to_win` what would have won. A repeated loss, or one of a bid whose win was reported, is `duplicate` and changes nothing. An optional parameter that is empty, or has a macro that was not expanded, counts as absent.',
   role: { optional: role },
   query: lossSchema,
   answers: {

@@ -45,7 +45,7 @@ export const time = z
     return time ?? { time: 0, hasZone: true }
   })
   .optional()
-  .meta({ type: ['string', 'integer'] })
+  .meta({ type: ['string', 'integer'], pattern: `${isoTime.source}|^\\d{1,16}$` })
 
 const names = ['supplier', ...groups].join('|')
 /** With the name that the supplier has in reports first. */

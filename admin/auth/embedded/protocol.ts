@@ -108,10 +108,10 @@ const granted = z.object({
 })
 const revokeForm = z.object({
   client_id: client,
-  token: z.string(),
+  token: z.string().min(1),
   token_type_hint: z.string().optional().describe('Ignored'),
 })
-const hint = z.string().describe('Expired or not')
+const hint = z.string().min(1).describe('Expired or not')
 const logOutForm = z.object({
   client_id: client.optional(),
   refresh_token: z.string().optional().describe('Requires `client_id`'),

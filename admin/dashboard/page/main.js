@@ -3,6 +3,7 @@ import { effect } from '@preact/signals'
 import { render } from 'preact'
 import { useState } from 'preact/hooks'
 import { Dialog, Message } from './actions.js'
+import { Term } from './components.js'
 import { clock, localZone, setZone, zone, zones } from './format.js'
 import { Pick, withFields } from './forms.js'
 import { html } from './html.js'
@@ -70,6 +71,18 @@ function LogIn() {
   </form></main>`
 }
 
+const more = ' Buttons that you may not use are not shown.'
+/** What the caller may not do, and what it takes; undefined: nothing is withheld. @param {{ role: string | null, account: string }} caller */
+function withheld({ role, account }) {
+  if (role === 'viewer')
+    return `You read. To change seats, data centers and allotments takes the role api, all else the role operator.${more}`
+  if (role === 'api')
+    return `You change seats, data centers and allotments. All else takes the role operator.${more}`
+  return account === '*'
+    ? undefined
+    : `You act on the suppliers of your account. Configuration, go-live, models and users take the account *.${more}`
+}
+
 function Header() {
   const now = live.value
   const nodes = now?.nodes.map(({ node, location }) => [node, `${node}, ${location}`]) ?? []
@@ -87,7 +100,7 @@ function Header() {
       ${now && html`<${Pick} label="Figures of" value=${shownNode.value} pick=${showNode} options=${[['', `all nodes (${nodes.length})`], ...nodes]} />`}
       <${Pick} label="Time zone" value=${zone.value} pick=${showZone} options=${named} />
       <span class="soft as-of">${now && `as of ${clock(now.at)}`}</span>
-      <span class="who">${now && html`${now.caller.name} <small class="soft">${now.caller.role}, account ${now.caller.account}</small>`}</span>
+      <span class="who">${now && html`${now.caller.name} <small class="soft"><${Term} name=${`${now.caller.role}, account ${now.caller.account}`} text=${withheld(now.caller)} /></small>`}</span>
       <button type="button" onClick=${() => void logOut()}>Log out</button>
     </div>
     <nav aria-label="Screens"><ul>${Object.entries(screens).map(

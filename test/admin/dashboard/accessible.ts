@@ -72,6 +72,7 @@ export async function accessibility(t: Test, { base, page }: ConsoleInBrowser) {
       // A chart takes its new width in a frame of its own.
       await until(fits, { what: `${screen} does not scroll sideways at ${width}` })
       if (width > 390) continue
+      await check(`${screen} at ${width}`)
       const cut = await page.evaluate<string[]>(
         `[...document.querySelectorAll('.scroll')].filter((each) => each.scrollWidth > each.clientWidth).map(({ ariaLabel }) => ariaLabel)`,
       )

@@ -106,6 +106,9 @@ t.test('the console', { skip: browserAbsent }, async (t) => {
     }
     await page.goto(`${base}/#/supplier/idle`)
     await page.getByText('belongs to another account').waitFor()
+    await page.getByRole('button', { name: /^viewer, account / }).click()
+    await page.getByText('all else the role operator').waitFor()
+    await page.keyboard.press('Escape')
   })
 
   t.test('the role api edits seats, and does not hold', async (t) => {

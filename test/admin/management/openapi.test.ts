@@ -109,6 +109,24 @@ t.test('the document says what ids and names may be', async (t) => {
     [pattern.test('Seat é'), pattern.test('a\u0000b'), pattern.test('a\nb')],
     [true, false, false],
   )
+  const report = document.paths['/api/svc/reports/margin'].get
+  const from = report.parameters.find(({ name }: { name: string }) => name === 'from').schema
+  const time = new RegExp(from.pattern)
+  const sent = ['2026-01-31', '2026-01-31T12:00:00Z', '1769860800000', 'yesterday', '31.1.2026']
+  t.same(
+    sent.map((text) => time.test(text)),
+    [true, true, true, false, false],
+  )
+})
+
+t.test('a call without parameters refuses them', async (t) => {
+  const authorization = `Bearer ${await token(bidweir)}`
+  for (const path of ['ssp/?page=2', 'ssp/acme/?page=2', 'models/?page=2']) {
+    const response = await fetch(`${base}/api/svc/${path}`, { headers: { authorization } })
+    t.equal(response.status, 400, path)
+    t.match(await response.json(), { code: 'malformed', errors: [{ pointer: 'page' }] })
+  }
+  t.ok(document.paths['/api/svc/ssp/'].get.responses['400'])
 })
 
 t.test('each registered route is in the document', async (t) => {

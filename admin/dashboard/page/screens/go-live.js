@@ -194,7 +194,7 @@ function Change({ ssp, facts, again }) {
 
 /** @param {Check} check */
 const level = ({ ok }) => (ok === null ? 'none' : ok ? 'ok' : 'bad')
-const words = { ok: 'Yes', bad: 'No', none: 'Not known' }
+const words = { ok: 'OK', bad: 'Not OK', none: 'Not known' }
 
 /** @param {{ ssp: string }} props */
 function Steps({ ssp }) {

@@ -76,8 +76,8 @@ export function Models() {
   const rollback = text(
     'Roll back',
     (/** @type {Snapshot} */ snapshot) =>
-      html`${snapshot.newest && html`<span class="tag">newest</span> `}<button type="button"
-        aria-label=${`Roll back to ${snapshot.id}`} onClick=${() => askRollback(snapshot)}>Roll back</button>`,
+      html`<button type="button"
+        aria-label=${`Roll back to ${snapshot.id}`} onClick=${() => askRollback(snapshot)}>Roll back</button>${snapshot.newest && html` <span class="tag">newest</span>`}`,
   )
   return html`<h1>Models</h1>
     ${loaded(

@@ -1,7 +1,7 @@
 /** The nodes whose figures are summed, and what is wrong with them. */
 
 import { Level, table, text } from '../components.js'
-import { rate, time } from '../format.js'
+import { time } from '../format.js'
 import { html } from '../html.js'
 import { live, showNode, shownNode } from '../state.js'
 
@@ -23,7 +23,7 @@ const columns = [
   text(
     'Figures',
     ({ age }) =>
-      html`<${Level} level=${age < late ? 'ok' : 'warn'} label=${`${rate(age)} s old`} />`,
+      html`<${Level} level=${age < late ? 'ok' : 'warn'} label=${`${Math.round(age)} s old`} />`,
     {
       help: 'How old the figures of the node are. Nodes publish them every 10 seconds; after 35 seconds a node is left out.',
     },
