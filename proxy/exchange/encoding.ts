@@ -178,7 +178,11 @@ const info = true
  * The decoded body, if the stream takes the whole body: bytes after its end would be lost. A gzip stream may have several
  * members (RFC 1952 2.2); zlib reads them as one.
  */
-const wholeStream = (body: Buffer, encoding: Encoding, { buffer, engine }: DecodedStream): Decoded =>
+const wholeStream = (
+  body: Buffer,
+  encoding: Encoding,
+  { buffer, engine }: DecodedStream,
+): Decoded =>
   engine.bytesWritten === body.length ? { ok: true, body: buffer, encoding } : undecodable
 
 /** Decodes a body to at most `limit` bytes, if that is certainly fast; null: use `decodeLater`. */
