@@ -4,7 +4,7 @@
  */
 import { type Decision, type Learner, type Policy, refit } from '../../opd/learner.ts'
 import { Agenda } from '../harness/agenda.ts'
-import { type Market, minimumToWin, type Offer } from './market.ts'
+import { firstBidAt, type Market, minimumToWin, type Offer } from './market.ts'
 import { Oracle, type OracleReward } from './oracle.ts'
 import { type Source, source } from './random.ts'
 
@@ -79,7 +79,6 @@ interface Notice {
 
 /** 2-5 % lost, seconds: the usual. */
 export const usualDelay = (_now: number, draw: Source) => 8000 * Math.exp(0.8 * draw.normal())
-const start = 1_760_000_000_000
 /** Milliseconds between calls of `advance`, and between exchanges of nodes. */
 const advanceEvery = 250
 const exchangeEvery = 5000
@@ -93,8 +92,8 @@ class Nodes {
   private readonly refits = new Agenda<{ node: number; result: Uint8Array }>()
   private readonly refitting = new Set<number>()
   private readonly alive: boolean[]
-  private advanced = start
-  private exchanged = start
+  private advanced = firstBidAt
+  private exchanged = firstBidAt
 
   constructor(create: () => Bidder, count: number) {
     this.bidders = Array.from({ length: count }, create)
@@ -106,7 +105,7 @@ class Nodes {
   }
 
   /** The living node that a uniform number falls on. */
-  at(u: number): Bidder {
+  bidderAt(u: number): Bidder {
     const node = Math.floor(u * this.bidders.length)
     return this.bidders[this.alive[node] ? node : (node + 1) % this.bidders.length]!
   }
@@ -116,7 +115,7 @@ class Nodes {
     while (this.notices.next <= now) {
       const due = this.notices.next
       const { features, cleared, node, least } = this.notices.take()
-      const to = this.at((node + 0.5) / this.bidders.length)
+      const to = this.bidderAt((node + 0.5) / this.bidders.length)
       if (cleared > 0) to.win(features, cleared, due, least)
       else to.lose!(features, least ?? null, due)
     }
@@ -182,7 +181,7 @@ export function drive(market: Market, options: DriveOptions): Driven {
   const oracle = new Oracle()
   const rows: Row[] = []
   let row = empty()
-  for (let n = 0, now = start; n < bids; n++, now += options.every?.(n) ?? market.every) {
+  for (let n = 0, now = firstBidAt; n < bids; n++, now += options.every?.(n) ?? market.every) {
     all.run(now)
     if (n === options.killAt) all.kill(0)
     const offer = market.offer(n, now)
@@ -195,7 +194,7 @@ export function drive(market: Market, options: DriveOptions): Driven {
       chance.uniform(),
       chance.uniform(),
     ]
-    const bidder = all.at(here)
+    const bidder = all.bidderAt(here)
     const decision = bidder.decide(offer.facts, policy, `auction-${seed}-${n}`, now, random)
     const price = decision.outBa
     const features = bidder.expose(decision, price, now)

@@ -29,6 +29,8 @@ export interface Market {
 export type MarketOf = (seed: number) => Market
 
 export const day = 86_400_000
+/** Virtual time of the first bid of a run, for learners and oracles alike: competition depends on the hour. */
+export const firstBidAt = 1_760_000_000_000
 /** Milliseconds between two bids, usually. */
 export const usualEvery = day / 150_000
 

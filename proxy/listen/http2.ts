@@ -162,7 +162,11 @@ export class Http2Connections {
   }
 }
 
-/** The request needs HTTP/1.1, which the caller then uses (RFC 9113 7). */
+/**
+ * The request needs HTTP/1.1, which the caller then uses (RFC 9113 7).
+ *
+ * @param stream is reset before anything is answered on it
+ */
 export const requireHttp1 = (stream: ServerHttp2Stream): void =>
   stream.close(NGHTTP2_HTTP_1_1_REQUIRED)
 
@@ -170,8 +174,8 @@ export const requireHttp1 = (stream: ServerHttp2Stream): void =>
 function fieldsOf(rawHeaders: readonly string[], host: string | null): string[] {
   const fields = host === null ? [] : ['host', host]
   const cookies: string[] = []
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const [name, value] = [rawHeaders[at]!, rawHeaders[at + 1]!]
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const [name, value] = [rawHeaders[index]!, rawHeaders[index + 1]!]
     if (name === 'cookie') cookies.push(value)
     else if (!name.startsWith(':') && name !== 'host') fields.push(name, value)
   }
@@ -183,12 +187,12 @@ function fieldsOf(rawHeaders: readonly string[], host: string | null): string[] 
 function headersOf(head: OutgoingResponse, length: number | null): OutgoingHttpHeaders {
   const headers: Record<string, string | string[]> = Object.create(null)
   const fields = head.fieldsWith(length)
-  for (let at = 0; at < fields.length; at += 2) {
-    const name = lower(fields[at]!)
+  for (let index = 0; index < fields.length; index += 2) {
+    const name = lower(fields[index]!)
     const before = headers[name]
-    if (before === undefined) headers[name] = fields[at + 1]!
-    else if (name === 'set-cookie') headers[name] = [before, fields[at + 1]!].flat()
-    else if (!single.has(name)) headers[name] = `${String(before)}, ${fields[at + 1]!}`
+    if (before === undefined) headers[name] = fields[index + 1]!
+    else if (name === 'set-cookie') headers[name] = [before, fields[index + 1]!].flat()
+    else if (!single.has(name)) headers[name] = `${String(before)}, ${fields[index + 1]!}`
   }
   return { ...headers, ':status': head.status }
 }

@@ -148,8 +148,9 @@ export class Http2Sessions {
   /** @param fresh on a new connection */
   open(events: PoolEvents, fresh: boolean): Connection {
     if (this.choseHttp1 && this.http1 !== null) return this.http1(events)
-    this.sessions = this.sessions.filter((each) => each.free || each.streams > 0)
-    const session = (fresh ? undefined : this.sessions.find((each) => each.free)) ?? this.connect()
+    this.sessions = this.sessions.filter((session) => session.free || session.streams > 0)
+    const session =
+      (fresh ? undefined : this.sessions.find((session) => session.free)) ?? this.connect()
     return new Http2Request(session, events)
   }
 
@@ -222,7 +223,7 @@ class Http2Request implements Connection {
     stream.on('response', (headers, _flags, raw: string[]) => {
       this.responded = true
       const status = Number(headers[':status'])
-      const fields = raw.filter((_text, at) => !raw[at - (at % 2)]!.startsWith(':'))
+      const fields = raw.filter((_text, index) => !raw[index - (index % 2)]!.startsWith(':'))
       const length = headers['content-length']
       this.sink?.head(
         { status, message: '', fields, reply: null },
@@ -313,9 +314,9 @@ class Http2Request implements Connection {
 
 function fieldsOf({ path, method, fields }: OutgoingRequest, length: number): OutgoingHttpHeaders {
   const out: OutgoingHttpHeaders = { ':method': method, ':path': path }
-  for (let at = 0; at < fields.length; at += 2) {
-    const name = lower(fields[at]!)
-    const value = fields[at + 1]!
+  for (let index = 0; index < fields.length; index += 2) {
+    const name = lower(fields[index]!)
+    const value = fields[index + 1]!
     if (name === 'host') {
       out[':authority'] = value
       continue

@@ -100,9 +100,9 @@ t.test('what may not be looked at, or does not decode, comes back byte for byte'
       },
     ],
   ]
-  for (const [title, each] of cases) {
-    plan = each
-    const sent = each.body ?? codings[each.coding]![0](Buffer.from(before))
+  for (const [title, response] of cases) {
+    plan = response
+    const sent = response.body ?? codings[response.coding]![0](Buffer.from(before))
     const answer = await raw(proxy.port, post('/bid/acme', '{}'))
     const body = answer.headers['transfer-encoding'] ? unchunked(answer.body) : answer.body
     t.ok(Buffer.from(body, 'latin1').equals(sent), title)

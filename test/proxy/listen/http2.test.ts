@@ -251,7 +251,7 @@ t.test('a drain sends GOAWAY, and answers the requests in flight', async (t) => 
   t.match(await ask(idle, '/bid/acme', '{}'), { status: 200 })
   await until(() => waiting.length === 1)
   const closed = Promise.all(
-    [session, idle].map((each) => new Promise((r) => each.once('goaway', r))),
+    [session, idle].map((connection) => new Promise((r) => connection.once('goaway', r))),
   )
   proxy.proxy.drain()
   await closed

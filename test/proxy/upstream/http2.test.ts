@@ -238,7 +238,7 @@ t.test('auto uses what the endpoint chooses', { skip }, async (t) => {
     plain: { endpoints: [plain.url], protocol: 'auto' },
     wrong: { endpoints: [old.url], protocol: 'h2', onFailure: 'status' },
   })
-  t.teardown(() => Promise.all([proxy, old, plain].map((each) => each.close())))
+  t.teardown(() => Promise.all([proxy, old, plain].map((server) => server.close())))
   for (const id of ['both', 'old', 'plain'])
     for (let n = 0; n < 4; n++)
       t.equal((await raw(proxy.port, post(`/bid/${id}`, '{}'))).status, 200, id)
