@@ -9,7 +9,7 @@ COPY . .
 RUN node node_modules/typescript/bin/tsc --project tsconfig.build.json
 # Pages, schemas and whatever else is read beside the code.
 RUN cp package.json dist/ && find . -maxdepth 1 -name '*.schema.json' -exec cp '{}' dist/ ';' && find admin proxy opd service -type f ! -name '*.ts' -exec cp --parents '{}' dist/ ';'
-# A quarter of the container's memory is the heap's; proxy/memory.ts says who has the others.
+# A quarter of the container's memory is the heap's; proxy/memory-shares.ts says who has the others.
 RUN printf '#!/bin/sh\nexec node --max-old-space-size-percentage=25 --enable-source-maps /app/dist/main.js "$@"\n' > bidweir && chmod 755 bidweir
 
 # What node, the launcher and `kubectl cp` need of the system: no package manager, no setuid program.

@@ -63,6 +63,8 @@ async function load(store: Store): Promise<DirectorySnapshot> {
 /**
  * Reads the directory, and again after each change of any node.
  *
+ * @param store whose changes are followed until it is closed
+ * @param log says that a later read failed; the directory then stays as it is
  * @throws if the store is lost
  */
 export async function createDirectory(store: Store, log: Log): Promise<Directory> {

@@ -28,7 +28,7 @@ export type PricingLearner = Pick<
 
 /** The learner of each mode, looked up for each decision. */
 export interface Learners {
-  of(mode: Mode): PricingLearner
+  learnerOf(mode: Mode): PricingLearner
   /** Rises with each snapshot. Contexts contain it. */
   version(mode: Mode): number
   /** Rises with each roll-back. */

@@ -87,7 +87,7 @@ export interface DecisionRecord {
   priceDsp?: string
   currency: string
   /** Milliseconds since the epoch. */
-  at: number
+  decidedAt: number
   modelVersion: number
   publisher: string
   domain: string
@@ -197,7 +197,7 @@ export interface Engine {
       ssp: string | undefined
       sees?: (supplier: string) => boolean
       /** Milliseconds since the epoch, when the notice arrived; default: now. Later decisions are not its own. */
-      at?: number
+      receivedAt?: number
     },
     mayUseLog?: (context: ContextState) => boolean,
   ): Promise<LookupResult>

@@ -64,15 +64,15 @@ const isMirrored = ({ metrics }: Scraped) => metrics.mirror.requests.some((count
 const isLimited = ({ queued, isTop }: Scraped) => queued > 0 || isTop
 
 function* outcomeSamples(ssp: string, { requests }: SupplierMetrics): Generator<Sample> {
-  for (const [at, outcome] of outcomes.entries()) {
-    const value = requests[at]!
+  for (const [index, outcome] of outcomes.entries()) {
+    const value = requests[index]!
     if (value > 0) yield { value, labels: { ssp, outcome } }
   }
 }
 
 const refusedSamples = ({ id, metrics }: Scraped): Sample[] =>
   refusals
-    .map((reason, at) => ({ value: metrics.refusals[at]!, labels: { ssp: id, reason } }))
+    .map((reason, index) => ({ value: metrics.refusals[index]!, labels: { ssp: id, reason } }))
     .filter(({ value }) => value > 0)
 
 /** Samples of counters by name; what has not happened is absent. */
@@ -83,8 +83,8 @@ const mirrorSamples = (
 ) =>
   function* ({ id, metrics }: Scraped): Generator<Sample> {
     const counts = countsOf(metrics.mirror)
-    for (const [at, name] of names.entries())
-      if (counts[at]! > 0) yield { value: counts[at]!, labels: { ssp: id, [label]: name } }
+    for (const [index, name] of names.entries())
+      if (counts[index]! > 0) yield { value: counts[index]!, labels: { ssp: id, [label]: name } }
   }
 
 interface CanaryLabels extends Record<string, string> {
@@ -153,7 +153,7 @@ class ProxyRows {
       counter(
         'bidweir_refused_requests_total',
         'Bid requests with the outcome refused, by reason: method (405), caller (403: address or header), certificate (403), body (413 or malformed); absent until the first one',
-        this.each(refusedSamples, ({ metrics }) => metrics.total > 0),
+        this.samplesOf(refusedSamples, ({ metrics }) => metrics.total > 0),
       ),
       counter(
         'bidweir_replays_total',
@@ -177,7 +177,7 @@ class ProxyRows {
       counter(
         'bidweir_mirror_requests_total',
         'Copies of requests to the mirror of a supplier, by outcome: answer, no_bid (204), timeout, error (no whole response of at most 128 KiB), skipped (64 were in flight)',
-        this.each(
+        this.samplesOf(
           mirrorSamples('outcome', mirrorOutcomes, ({ requests }) => requests),
           isMirrored,
         ),
@@ -185,7 +185,7 @@ class ProxyRows {
       counter(
         'bidweir_mirror_compared_total',
         'Responses of the mirror compared with those of the supplier, by the first difference: status, bids (their number), prices, same; unknown: one of them is not complete or cannot be read',
-        this.each(
+        this.samplesOf(
           mirrorSamples('result', mirrorResults, ({ results }) => results),
           isMirrored,
         ),
@@ -193,7 +193,7 @@ class ProxyRows {
       counter(
         'bidweir_mirror_bids_total',
         'Bids in compared responses, of the supplier and of the mirror',
-        this.each(
+        this.samplesOf(
           mirrorSamples('of', mirrorSides, ({ bids }) => bids),
           isMirrored,
         ),
@@ -201,7 +201,7 @@ class ProxyRows {
       counter(
         'bidweir_mirror_price_total',
         'Sum of the prices (CPM) of bids in compared responses, of the supplier and of the mirror',
-        this.each(
+        this.samplesOf(
           mirrorSamples('of', mirrorSides, ({ prices }) => prices),
           isMirrored,
         ),
@@ -216,8 +216,8 @@ class ProxyRows {
         'bidweir_canary_requests_total',
         'Bid requests of suppliers with a canary, by outcome and by the endpoints that they were sent to',
         this.perVariant(({ requests }) =>
-          outcomes.flatMap((outcome, at) =>
-            requests[at]! > 0 ? [{ value: requests[at]!, labels: { outcome } }] : [],
+          outcomes.flatMap((outcome, index) =>
+            requests[index]! > 0 ? [{ value: requests[index]!, labels: { outcome } }] : [],
           ),
         ),
       ),
@@ -250,7 +250,7 @@ class ProxyRows {
       gauge(
         'bidweir_supplier_limit_cause',
         'Always 1; why the limit has its value: none (no load is seen), lateness (time-outs or latencies that do not depend on the load), probing (a trial with half of the requests in flight), load (with fewer in flight more are answered in time), fixed (maxInFlight)',
-        this.each(({ id, cause }) => one(1, { ssp: id, cause }), hasLimit),
+        this.samplesOf(({ id, cause }) => one(1, { ssp: id, cause }), hasLimit),
       ),
       gauge(
         'bidweir_supplier_unloaded_seconds',
@@ -289,7 +289,7 @@ class ProxyRows {
       gauge(
         'bidweir_supplier_certificate_expiry_timestamp_seconds',
         'Time at which a certificate in `tls` of the supplier expires: its client certificate, or the first of its authorities',
-        this.each(
+        this.samplesOf(
           ({ id, expiries }) =>
             expiries.map(({ certificate, expires }) => ({
               value: expires / 1000,
@@ -307,7 +307,7 @@ class ProxyRows {
       counter(
         'bidweir_health_checks_total',
         'Health checks of endpoints, by result',
-        this.each(
+        this.samplesOf(
           ({ id, metrics: { checks, failedChecks } }) => [
             { value: checks - failedChecks, labels: { ssp: id, result: 'ok' } },
             { value: failedChecks, labels: { ssp: id, result: 'failed' } },
@@ -421,7 +421,7 @@ class ProxyRows {
   }
 
   /** The samples of all suppliers that are shown. */
-  private each(
+  private samplesOf(
     samples: (supplier: Scraped) => Iterable<Sample>,
     shown: (supplier: Scraped) => boolean,
   ) {
@@ -439,14 +439,14 @@ class ProxyRows {
   }
 
   private perSupplier(value: (supplier: Scraped) => number, shown: (supplier: Scraped) => boolean) {
-    return this.each((supplier) => one(value(supplier), { ssp: supplier.id }), shown)
+    return this.samplesOf((supplier) => one(value(supplier), { ssp: supplier.id }), shown)
   }
 
   private perEndpoint(
     value: (endpoint: Scraped['endpoints'][number]) => number,
     shown: (supplier: Scraped) => boolean,
   ) {
-    return this.each(
+    return this.samplesOf(
       ({ id, endpoints }) =>
         endpoints.map((endpoint) => ({
           value: value(endpoint),
@@ -489,12 +489,12 @@ class ProxyRows {
   private durations(
     name: string,
     help: string,
-    of: (metrics: SupplierMetrics) => DurationHistogram,
+    histogramOf: (metrics: SupplierMetrics) => DurationHistogram,
   ): MetricRow {
     const series = new HistogramSeries(name, durationBuckets)
     const { suppliers } = this.state
     function* histograms(): Generator<[{ ssp: string }, DurationHistogram]> {
-      for (const { id, metrics } of suppliers.values()) yield [{ ssp: id }, of(metrics)]
+      for (const { id, metrics } of suppliers.values()) yield [{ ssp: id }, histogramOf(metrics)]
     }
     return histogram(name, help, () => series.samples(histograms(), { ssp: otherSuppliers }))
   }

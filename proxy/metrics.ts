@@ -24,12 +24,12 @@ export type RequestOutcome = (typeof outcomes)[number]
 /** Why a request is refused: 405, 403 twice, 413 (problem.ts). */
 export const refusals = ['method', 'caller', 'certificate', 'body'] as const
 export type Refusal = (typeof refusals)[number]
-const refusalAt = Object.fromEntries(refusals.map((name, at) => [name, at])) as Record<
+const refusalAt = Object.fromEntries(refusals.map((name, index) => [name, index])) as Record<
   Refusal,
   number
 >
 
-const outcomeAt = Object.fromEntries(outcomes.map((name, at) => [name, at])) as Record<
+const outcomeAt = Object.fromEntries(outcomes.map((name, index) => [name, index])) as Record<
   RequestOutcome,
   number
 >

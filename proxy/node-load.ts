@@ -78,7 +78,13 @@ export function loadsOf(suppliers: Iterable<Supplier>): ProcessLoad['suppliers']
 const restriction = (cause: LimitCause) => limitCauses.indexOf(cause)
 const severity: readonly EndpointState[] = endpointStates
 
-/** The load of a supplier at this node; `others`: the other processes. An endpoint has its worst state. */
+/**
+ * The load of a supplier at this node; `others`: the other processes. An endpoint has its worst state.
+ *
+ * @param supplier with the load of this process
+ * @param others what the other processes of the node reported last
+ * @returns sums of all processes; an endpoint has its worst state
+ */
 export function nodeLoad(supplier: Supplier, others: Iterable<ProcessLoad>): SupplierLoad {
   const sum = loadOf(supplier)
   for (const { suppliers } of others) {
@@ -94,7 +100,7 @@ export function nodeLoad(supplier: Supplier, others: Iterable<ProcessLoad>): Sup
     }
     sum.queued += load.queued
     for (const { url, inFlight, open, state } of load.endpoints) {
-      const endpoint = sum.endpoints.find((each) => each.url === url)
+      const endpoint = sum.endpoints.find((endpoint) => endpoint.url === url)
       if (endpoint === undefined) continue
       endpoint.inFlight += inFlight
       endpoint.open += open

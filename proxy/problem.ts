@@ -46,5 +46,9 @@ const built = Object.fromEntries(
   (Object.keys(problems) as ProblemCode[]).map((code) => [code, build(code)]),
 ) as Record<ProblemCode, Problem>
 
-/** The problem document of a code, made once. */
+/**
+ * The problem document of a code, made once.
+ *
+ * @param code a row of the table of problems
+ */
 export const problem = (code: ProblemCode): Problem => built[code]

@@ -18,7 +18,7 @@ import { bindMetrics, LargestLag } from './exposition.ts'
 import { ConnectionLives } from './listen/connection-life.ts'
 import { Listener } from './listen/listener.ts'
 import { TicketKeys } from './listen/ticket-keys.ts'
-import { heldBytesLimit } from './memory.ts'
+import { heldBytesLimit } from './memory-shares.ts'
 import type { SupplierMetrics } from './metrics.ts'
 import { type Gauges, loadsOf, type ProcessLoad } from './node-load.ts'
 import { PassThrough } from './pass/pass.ts'
@@ -35,6 +35,10 @@ export type ProxyCounters = BidProxy['counters']
 
 /**
  * The proxy of bid traffic. It serves after `listen`; the end is `drain`, then `close`, or `destroy` at the limit of time.
+ *
+ * @param config limits of this process; a node with workers has divided them
+ * @param routes the suppliers that receive bid traffic at the start
+ * @param deps `engine` prices; what is null or absent is left out, as each says
  */
 export function createProxy(
   config: ProxyConfig,
@@ -191,7 +195,7 @@ export function createProxy(
   }
 
   configure(config)
-  for (const each of routes) suppliers.set(each)
+  for (const route of routes) suppliers.set(route)
   const leases =
     sharedTokens === null
       ? null
@@ -244,7 +248,7 @@ export function createProxy(
     /** The counters of this process, to which those of others can be added. `closed`: connections, by reason. `logged`: lines of the access log. */
     counters: {
       suppliers: suppliers.metrics as ReadonlyMap<string, SupplierMetrics>,
-      of: (id: string): SupplierMetrics => suppliers.metricsOf(id),
+      metricsOf: (id: string): SupplierMetrics => suppliers.metricsOf(id),
       closed,
       logged,
       decoder: decoder as { bytes: number },

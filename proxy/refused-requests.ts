@@ -3,7 +3,7 @@ import type { Refusal, RequestOutcome } from './metrics.ts'
 
 export interface RefusedRequest {
   /** Milliseconds since the epoch. */
-  at: number
+  time: number
   ssp: string
   outcome: RequestOutcome
   /** Of the outcome `refused`. */

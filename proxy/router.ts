@@ -129,7 +129,7 @@ export class Router {
     const { head, body } = problem(fault)
     const { status } = head
     refused.addRequest({
-      ...{ at: Date.now(), ssp, outcome: 'refused', reason: fault, status, protocol, durationMs },
+      ...{ time: Date.now(), ssp, outcome: 'refused', reason: fault, status, protocol, durationMs },
       endpoint: null,
     })
     if (accessLog?.selects(ssp, 'refused', status, durationMs))

@@ -15,7 +15,7 @@ import { EndpointLog } from './upstream/endpoint-log.ts'
 import { Endpoint, type EndpointOverride, Endpoints } from './upstream/endpoints.ts'
 import { HealthChecks } from './upstream/health-checks.ts'
 import type { Upstream } from './upstream/pool.ts'
-import { type HeaderRules, headerRules } from './wire/header-rules.ts'
+import { type ConfiguredHeaders, configuredHeaders } from './wire/configured-headers.ts'
 import { systemTls, TlsIdentity } from './wire/tls-identity.ts'
 
 /** The state of one supplier in the directory, at this node's location. */
@@ -69,7 +69,7 @@ export class Supplier {
   /** For endpoints over TLS. */
   tls: TlsIdentity
   /** What is set and removed in the head of a request; null: nothing. */
-  headers: HeaderRules | null
+  headers: ConfiguredHeaders | null
   callers: CallerCheck | null
   /** null: requests are not copied. */
   mirror: Mirror | null = null
@@ -101,7 +101,7 @@ export class Supplier {
     this.discovery = this.discoveryOf(route)
     this.endpoints = this.endpointsOf(route, route.endpoints, [])
     this.canary = this.canaryOf(route, [])
-    this.headers = headerRules(route.headers)
+    this.headers = configuredHeaders(route.headers)
     this.callers = callerCheck(route.callers)
     this.mirror = this.mirrorOf(route, null)
     this.configureChecks()
@@ -122,7 +122,7 @@ export class Supplier {
     this.endpoints = this.endpointsOf(route, route.endpoints, isSame ? this.endpoints.all : [])
     this.canary = this.canaryOf(route, isSame ? canary : [])
     this.route = route
-    this.headers = headerRules(route.headers)
+    this.headers = configuredHeaders(route.headers)
     this.callers = callerCheck(route.callers)
     this.mirror = this.mirrorOf(route, this.tls === tls ? this.mirror : null)
     this.configureChecks()

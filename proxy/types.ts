@@ -6,7 +6,11 @@ import type { CommonFields, OutgoingRequest, OutgoingResponse } from './wire/out
 
 export type { Body }
 
-/** The body as bytes. A latin1 text is copied. */
+/**
+ * The body as bytes. A latin1 text is copied.
+ *
+ * @param body bytes, or text with one character a byte (latin1)
+ */
 export const bytesOf = (body: Body): Buffer =>
   typeof body === 'string' ? Buffer.from(body, 'latin1') : body
 

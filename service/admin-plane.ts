@@ -126,7 +126,7 @@ export async function openAdminPlane(
   const allNodes = createFleet({
     store,
     node: components.node,
-    own: () => figures.read(),
+    readOwn: () => figures.read(),
     now: store.clock,
     log,
   })
@@ -180,7 +180,7 @@ export async function openAdminPlane(
     ...noticeDeps,
     notices: processed,
     losses: store.losses,
-    encodedPrices: () => encodedPrices.of(current.config),
+    encodedPrices: () => encodedPrices.valueFrom(current.config),
     verifier: auth.verifier,
     log,
     tracer: components.tracing,
@@ -268,7 +268,7 @@ export async function openAdminPlane(
         endpointNodes: async () =>
           (await allNodes.nodes()).map(({ node, suppliers: known }) => ({
             node,
-            of: (id: string) => known[id]?.endpoints,
+            endpointsOf: (id: string) => known[id]?.endpoints,
           })),
       }),
       supplierBlocks({ ...rules, store, authenticate, now }),
@@ -291,8 +291,8 @@ export async function openAdminPlane(
         activeOpd: (id) => activeOpd(engine.integration(id)),
         decisionLog: () => current.config.opd.decisionLog,
         attributionWindow: () => current.config.opd.attributionWindow,
-        chance: (mode, facts, price) => modelManager.of(mode).winChance(facts, price),
-        recentBids: (mode, filter, most) => modelManager.of(mode).recentBids(filter, most),
+        chance: (mode, facts, price) => modelManager.learnerOf(mode).winChance(facts, price),
+        recentBids: (mode, filter, most) => modelManager.learnerOf(mode).recentBids(filter, most),
         users: auth.realm === null ? null : { store, now },
       }),
       alertCalls({ store, suppliers, authenticate, alerts }),

@@ -56,7 +56,12 @@ interface BidPathParts {
   >
 }
 
-/** Engine and proxy of one process, and what applies configurations and the directory to both. */
+/**
+ * Engine and proxy of one process, and what applies configurations and the directory to both.
+ *
+ * @param parts `now`: milliseconds since the epoch, the same on all nodes; `place`: which part of the node's limits is this
+ * process's
+ */
 export function createBidPath({ current, place, keysOf, now, log, ...parts }: BidPathParts) {
   const started = current.config
   const settingsOf = (config: Config): EngineSettings => ({

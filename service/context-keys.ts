@@ -7,7 +7,11 @@ export function newKey(): string {
   return randomBytes(32).toString('base64url')
 }
 
-/** The file of the generated context keys. */
+/**
+ * The file of the generated context keys.
+ *
+ * @param stateDir an absolute path, or one relative to the working directory; the result is of the same kind
+ */
 export const keysFile = (stateDir: string) => join(stateDir, 'keys.json')
 
 /**

@@ -15,7 +15,7 @@ import { LocalBidLog } from '../opd/state/bid-log.ts'
 import { restoreBids, spoolBids } from '../opd/state/bid-spool.ts'
 import { createDecisionLog } from '../opd/state/decision-log.ts'
 import { TicketKeys } from '../proxy/listen/ticket-keys.ts'
-import { bidLogLimit } from '../proxy/memory.ts'
+import { bidLogLimit } from '../proxy/memory-shares.ts'
 import type { DirectoryState } from '../proxy/supplier.ts'
 import { type ConfigRef, createBidPath, type LocationState } from './bid-path.ts'
 import type { Config } from './config/schema.ts'
@@ -168,7 +168,10 @@ export async function openComponents(
   // Nodes publish at different times: a supplier of the API that changes every second would always differ.
   const withoutStored = (): Config => {
     const { config } = current
-    return { ...config, suppliers: config.suppliers.filter((each) => !stored.includes(each)) }
+    return {
+      ...config,
+      suppliers: config.suppliers.filter((supplier) => !stored.includes(supplier)),
+    }
   }
   const readFingerprints = fingerprintReader(withoutStored, () => keysOf(current.config))
   const fingerprints = new NodeFingerprints({ store, node, read: readFingerprints, now, log })
@@ -238,7 +241,7 @@ export async function openComponents(
 
   const debug = new Debugging({
     ...{ log, pool: workers.pool, stateDir: started.stateDir },
-    own: {
+    tools: {
       lateTurns: () => watch?.lateTurns() ?? [],
       refused: proxy.refused,
       async write(request) {

@@ -2,7 +2,11 @@
 import { join } from 'node:path'
 import type { ConfigInput } from './config/schema.ts'
 
-/** The configuration of the embedded default; `demoUrl` is where the built-in demo supplier listens. */
+/**
+ * The configuration of the embedded default.
+ *
+ * @param demoUrl the URL at which the built-in demo supplier listens
+ */
 export function defaultConfig(demoUrl: string): ConfigInput {
   return {
     location: 'local',
@@ -36,6 +40,9 @@ export const demoTraffic = { rate: 200, noticeDelay: 3000 } as const
 /**
  * The default configuration as `npm run demo` uses it, with a short attribution window, and a decision log of some minutes, so that
  * other settings can be tried in the console.
+ *
+ * @param demoUrl the URL at which the built-in demo supplier listens
+ * @param stateDir the state folder, to which the decision log is written
  */
 export function demoConfig(demoUrl: string, stateDir = 'data'): ConfigInput {
   const config = defaultConfig(demoUrl)

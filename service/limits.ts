@@ -1,7 +1,7 @@
 /** The limits of a node, divided among the processes that serve its bid traffic. */
 import { availableParallelism } from 'node:os'
 import type { ProxyConfig, Route } from '../proxy/config.ts'
-import { heldBytesLimit } from '../proxy/memory.ts'
+import { heldBytesLimit } from '../proxy/memory-shares.ts'
 
 /** One of `count` processes. */
 export interface Place {
@@ -11,7 +11,11 @@ export interface Place {
 
 const most = 64
 
-/** The number of processes that serve bids, this one included. */
+/**
+ * The number of processes that serve bids, this one included.
+ *
+ * @param config `workers`: 1 to 64, or `auto`, one for each CPU that the process may use, at most 64
+ */
 export const workerCount = ({ workers }: ProxyConfig): number =>
   workers === 'auto' ? Math.min(most, availableParallelism()) : workers
 

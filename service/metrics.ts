@@ -67,14 +67,14 @@ const recent = 30_000
 class RecentMean {
   private sum = 0
   private count = 0
-  private at = performance.now()
+  private updatedAt = performance.now()
 
   private decay(): void {
     const now = performance.now()
-    const left = Math.exp((this.at - now) / recent)
+    const left = Math.exp((this.updatedAt - now) / recent)
     this.sum *= left
     this.count *= left
-    this.at = now
+    this.updatedAt = now
   }
 
   addValue(value: number): void {

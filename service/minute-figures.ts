@@ -76,10 +76,10 @@ export class MinuteFigures {
       for (const [bucket, count] of metrics.upstream.classic.entries())
         totals[tookAt[bucket]!]! += count
     }
-    const own = stats.suppliers.get(id)
-    if (own === undefined) return totals
+    const supplierStats = stats.suppliers.get(id)
+    if (supplierStats === undefined) return totals
     for (const mode of modes) {
-      const figures = own.modes[mode]
+      const figures = supplierStats.modes[mode]
       add('in_sum', figures.inSum)
       add('out_sum', figures.outSum)
       for (const arm of figures.arms) {
@@ -107,7 +107,7 @@ export class MinuteFigures {
     this.before.set(id, totals)
     // counters begin again where a supplier was removed and added
     const began = before === undefined || totals[0]! < before[0]! ? null : before
-    const since = began === null ? totals : totals.map((total, at) => total - began[at]!)
+    const since = began === null ? totals : totals.map((total, index) => total - began[index]!)
     return since.some((value) => value !== 0) ? since : null
   }
 
@@ -124,10 +124,10 @@ export class MinuteFigures {
   /** In time slices. */
   readonly addMinutes = oneAtATime(async () => {
     const { proxy, stats, minutes, now } = this.deps
-    const at = now()
+    const time = now()
     // of the minute that most of the time since the last call was in
-    const middle = Math.floor((this.last + at) / 2)
-    this.last = at
+    const middle = Math.floor((this.last + time) / 2)
+    this.last = time
     const all = this.nodeCounts()
     const slices = createSlices()
     for (const id of new Set([...proxy.suppliers.keys(), ...stats.suppliers.keys()])) {

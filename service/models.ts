@@ -22,7 +22,11 @@ import type { Config } from './config/schema.ts'
 import { watchFiles } from './config/watch.ts'
 import { sharedBidTtl } from './runtime-config.ts'
 
-/** The folder of the snapshots. */
+/**
+ * The folder of the snapshots.
+ *
+ * @param config with the state folder as a path that is already resolved
+ */
 export const modelsDirOf = (config: Config) => join(config.stateDir, 'models')
 
 interface ModelParts {
@@ -58,11 +62,16 @@ function modelBuses(
 }
 
 /** What the service needs of the models, wherever they come from. */
-type ServedModels = Pick<ModelManager, 'of' | 'version' | 'epoch' | 'age' | 'control'> & {
+type ServedModels = Pick<ModelManager, 'learnerOf' | 'version' | 'epoch' | 'age' | 'control'> & {
   failures: { refused: number }
 }
 
-/** The secrets that may have signed exported models; the first signs. */
+/**
+ * The secrets that may have signed exported models; the first signs.
+ *
+ * @param config `models.key` replaces the context keys where it is given
+ * @param keys the context keys, their secrets base64url, the one that encodes first
+ */
 export const modelSecrets = (
   { models }: Config,
   keys: readonly { secret: string }[],
@@ -200,12 +209,12 @@ function modelMetrics(registry: Registry, modelManager: ServedModels): void {
     counter(
       'bidweir_model_outcomes_stale_total',
       'Wins of bids from before a rollback; they do not train the model',
-      () => byMode((mode) => modelManager.of(mode).counts.stale),
+      () => byMode((mode) => modelManager.learnerOf(mode).counts.stale),
     ),
     counter(
       'bidweir_model_outcomes_lost_total',
       'Wins that did not fit into the buffer of a frozen model; they do not train it',
-      () => byMode((mode) => modelManager.of(mode).counts.overflowed),
+      () => byMode((mode) => modelManager.learnerOf(mode).counts.overflowed),
     ),
   ])
 }

@@ -52,7 +52,7 @@ const noticeTime = (attributionWindow: number) => Math.min(3 * attributionWindow
 type Counts = Record<string, number>
 
 interface Mark {
-  at: number
+  time: number
   /** Bid requests of all suppliers. */
   requests: number
   /** By supplier, if it has had any. */
@@ -90,9 +90,9 @@ function named(
 ): Counts {
   const result: Counts = {}
   // without an iterator of entries: the console reads this for each supplier at each poll
-  for (let at = 0; at < names.length; at++) {
-    const count = counts[offset + at]! - (before?.[offset + at] ?? 0)
-    if (count > 0) result[names[at]!] = count
+  for (let index = 0; index < names.length; index++) {
+    const count = counts[offset + index]! - (before?.[offset + index] ?? 0)
+    if (count > 0) result[names[index]!] = count
   }
   return result
 }
@@ -104,7 +104,8 @@ const decidedIn = (stats: SupplierStats | undefined): number =>
   )
 
 function funnelOf(totals: Float64Array, before?: Float64Array): FunnelFigures {
-  const since = (at: number) => Math.max(0, totals[bidsAt + at]! - (before?.[bidsAt + at] ?? 0))
+  const since = (offset: number) =>
+    Math.max(0, totals[bidsAt + offset]! - (before?.[bidsAt + offset] ?? 0))
   return {
     decided: since(0),
     noMacro: since(1),
@@ -115,10 +116,10 @@ function funnelOf(totals: Float64Array, before?: Float64Array): FunnelFigures {
   }
 }
 
-function modeFigures(of: ModeStats): ModeFigures {
-  const { holdout, optimised } = armPairOf(of)
+function modeFigures(stats: ModeStats): ModeFigures {
+  const { holdout, optimised } = armPairOf(stats)
   const total = { bids: 0, wins: 0, margin: 0, revenue: 0 }
-  for (const { bids, wins, margin, cleared } of of.arms) {
+  for (const { bids, wins, margin, cleared } of stats.arms) {
     total.bids += bids
     total.wins += wins
     total.margin += margin
@@ -128,9 +129,9 @@ function modeFigures(of: ModeStats): ModeFigures {
     ...total,
     optimised,
     holdout: { ...holdout },
-    factors: named(factorNames, of.factors.counts),
-    guards: of.guard === null ? {} : { [of.guard]: 1 },
-    alarms: named(guards, of.alarms),
+    factors: named(factorNames, stats.factors.counts),
+    guards: stats.guard === null ? {} : { [stats.guard]: 1 },
+    alarms: named(guards, stats.alarms),
   }
 }
 
@@ -177,7 +178,7 @@ function endpointsOf(proxy: BidProxy, id: string, ahead: number): SupplierFigure
       ...(changedAt === 0 ? {} : { since: Math.round(changedAt + ahead) }),
       ...(lastFailure === null
         ? {}
-        : { lastError: { text: lastFailure.text, at: Math.round(lastFailure.at + ahead) } }),
+        : { lastError: { text: lastFailure.text, at: Math.round(lastFailure.time + ahead) } }),
     }
   })
 }
@@ -203,7 +204,7 @@ function noticeProblems(now: NoticeTotals, before: NoticeTotals): NodeProblem[] 
  * old enough, and a later one that will be.
  */
 class AwaitedBids {
-  private readonly bySupplier = new Map<string, { old: number; next: number; at: number }>()
+  private readonly bySupplier = new Map<string, { old: number; next: number; time: number }>()
   private readonly time: () => number
 
   /** `time`: milliseconds until a bid is old enough. */
@@ -213,11 +214,11 @@ class AwaitedBids {
 
   count(supplier: string, decided: number, now: number): number {
     if (decided === 0) return 0
-    const known = getOrAdd(this.bySupplier, supplier, () => ({ old: 0, next: decided, at: now }))
-    if (now - known.at >= this.time()) {
+    const known = getOrAdd(this.bySupplier, supplier, () => ({ old: 0, next: decided, time: now }))
+    if (now - known.time >= this.time()) {
       known.old = known.next
       known.next = decided
-      known.at = now
+      known.time = now
     }
     return known.old
   }
@@ -234,7 +235,7 @@ export class NodeFiguresReader {
     this.deps = deps
     this.started = deps.now()
     const notices = { received: 0, refused: 0 }
-    this.past = [{ at: this.started, requests: 0, totals: new Map(), notices }]
+    this.past = [{ time: this.started, requests: 0, totals: new Map(), notices }]
     this.awaited = new AwaitedBids(() => noticeTime(deps.attributionWindow()))
     this.timer = setInterval(() => void this.mark(), markEvery).unref()
   }
@@ -245,19 +246,19 @@ export class NodeFiguresReader {
 
   private async mark(): Promise<void> {
     const slices = createSlices()
-    const at = this.deps.now()
+    const time = this.deps.now()
     const totals = new Map<string, Float64Array>()
     const [notices, money] = [this.noticesBySupplier(), this.moneyBySupplier()]
     for (const id of this.ids()) {
       const all = this.totalsOf(id, notices, money)
       if (all.some((count) => count > 0)) totals.set(id, all)
-      this.awaited.count(id, all[bidsAt]!, at)
+      this.awaited.count(id, all[bidsAt]!, time)
       await slices.next()
     }
     const requests = this.requestTotal()
     this.past = [
       ...this.past.slice(1 - marks),
-      { at, requests, totals, notices: this.noticeTotals(notices) },
+      { time, requests, totals, notices: this.noticeTotals(notices) },
     ]
   }
 
@@ -280,18 +281,19 @@ export class NodeFiguresReader {
       totals.set(metrics.upstream.classic, durationsAt)
     }
     const reported = notices.get(id) ?? {}
-    for (let at = 0; at < statuses.length; at++)
-      totals[statusesAt + at] = reported[statuses[at]!] ?? 0
-    const own = this.deps.stats.suppliers.get(id)
+    for (let index = 0; index < statuses.length; index++)
+      totals[statusesAt + index] = reported[statuses[index]!] ?? 0
+    const supplierStats = this.deps.stats.suppliers.get(id)
     const paid = money.get(id) ?? []
-    const bare = modes.map((mode) => own?.modes[mode].left[noMacroAt] ?? 0)
+    const bare = modes.map((mode) => supplierStats?.modes[mode].left[noMacroAt] ?? 0)
     const allBare = bare.reduce((sum, count) => sum + count, 0)
     let left = -allBare
-    for (const mode of modes) for (const count of own?.modes[mode].left ?? []) left += count
+    for (const mode of modes)
+      for (const count of supplierStats?.modes[mode].left ?? []) left += count
     totals.set(
       [
-        decidedIn(own),
-        allBare + (own?.bidsWithoutMacro ?? 0),
+        decidedIn(supplierStats),
+        allBare + (supplierStats?.bidsWithoutMacro ?? 0),
         paid.reduce((sum, { priced }) => sum + priced, 0),
         paid.reduce((sum, { low }) => sum + low, 0),
         left,
@@ -326,43 +328,43 @@ export class NodeFiguresReader {
     const statuses = new Map<string, Counts>()
     for (const [key, count] of this.deps.counters.impressions) {
       const [ssp = '', , status = ''] = key.split('\t')
-      const of = statuses.get(ssp) ?? {}
-      of[status] = (of[status] ?? 0) + count
-      statuses.set(ssp, of)
+      const counts = statuses.get(ssp) ?? {}
+      counts[status] = (counts[status] ?? 0) + count
+      statuses.set(ssp, counts)
     }
     return statuses
   }
 
   /** The oldest mark since which no request has come. */
-  private idleSince(at: number): number {
+  private idleSince(time: number): number {
     const requests = this.requestTotal()
-    return this.past.find((mark) => mark.requests === requests)?.at ?? at
+    return this.past.find((mark) => mark.requests === requests)?.time ?? time
   }
 
   /** In time slices. */
   async read(): Promise<NodeFigures> {
     const { node, location, problems } = this.deps
     const slices = createSlices()
-    const at = this.deps.now()
+    const time = this.deps.now()
     const oldest = this.past[0]!
-    const window = Math.max(1, (at - oldest.at) / 1000)
+    const window = Math.max(1, (time - oldest.time) / 1000)
     const [notices, money] = [this.noticesBySupplier(), this.moneyBySupplier()]
     const figuresOf = (id: string): SupplierFigures => {
       const supplier = this.deps.proxy.suppliers.get(id)
       const before = oldest.totals.get(id)
       const totals = this.totalsOf(id, notices, money)
       const requests = named(outcomes, totals, before)
-      const own = this.deps.stats.suppliers.get(id)
+      const supplierStats = this.deps.stats.suppliers.get(id)
       return {
         requests,
         durations: named(durationNames, totals, before, durationsAt),
         funnel: funnelOf(totals, before),
-        awaited: this.awaited.count(id, totals[bidsAt]!, at),
+        awaited: this.awaited.count(id, totals[bidsAt]!, time),
         rate: Object.values(requests).reduce((sum, count) => sum + count, 0) / window,
-        modes: own === undefined ? {} : modesOf(own),
-        left: own === undefined ? {} : leftOf(own),
+        modes: supplierStats === undefined ? {} : modesOf(supplierStats),
+        left: supplierStats === undefined ? {} : leftOf(supplierStats),
         notices: notices.get(id) ?? {},
-        endpoints: endpointsOf(this.deps.proxy, id, at - performance.now()),
+        endpoints: endpointsOf(this.deps.proxy, id, time - performance.now()),
         ...variantsOf(supplier?.metrics),
         qps: supplier === undefined ? null : nodeLoad(supplier, this.deps.others()).clientQps,
       }
@@ -376,11 +378,11 @@ export class NodeFiguresReader {
       node,
       location,
       started: this.started,
-      at,
+      at: time,
       window,
       version: programVersion(),
       problems: [...problems(), ...noticeProblems(this.noticeTotals(notices), oldest.notices)],
-      idle: this.deps.takesBids() ? (at - this.idleSince(at)) / 1000 : null,
+      idle: this.deps.takesBids() ? (time - this.idleSince(time)) / 1000 : null,
       unplaced: notices.get('') ?? {},
       suppliers: Object.fromEntries(suppliers),
     }

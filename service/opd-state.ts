@@ -29,13 +29,13 @@ export interface DayCap extends DayAmount {
 export function* dayCaps(
   engine: Pick<BidweirEngine, 'integration' | 'reductions'>,
   suppliers: Iterable<string>,
-  at: number,
+  time: number,
 ): Generator<DayCap> {
   for (const supplier of suppliers) {
     const opd = engine.integration(supplier)?.opd
     if (opd == null || opd === 'invalid' || opd.caps.perDay === null) continue
-    const amount = engine.reductions.amountOf(supplier, at)
-    yield { day: dayOf(at), supplier, amount, cap: opd.caps.perDay }
+    const amount = engine.reductions.amountOf(supplier, time)
+    yield { day: dayOf(time), supplier, amount, cap: opd.caps.perDay }
   }
 }
 

@@ -72,7 +72,7 @@ class ExpiryOfText {
   private text = ''
   private seconds = 0
 
-  of(text: string): number {
+  expiryOf(text: string): number {
     if (text !== this.text) {
       const expiries = certificatesOf(text).map(({ validTo }) => Date.parse(validTo))
       this.seconds = Math.min(...expiries) / 1000
@@ -120,9 +120,12 @@ export function bindOperationMetrics(
       function* () {
         const tls = listenerTls()
         if (tls === undefined) return
-        yield { value: expiry.server.of(tls.cert), labels: { certificate: 'server' } }
+        yield { value: expiry.server.expiryOf(tls.cert), labels: { certificate: 'server' } }
         if (tls.clientCa !== undefined)
-          yield { value: expiry.clientCa.of(tls.clientCa), labels: { certificate: 'client_ca' } }
+          yield {
+            value: expiry.clientCa.expiryOf(tls.clientCa),
+            labels: { certificate: 'client_ca' },
+          }
       },
     ),
     gauge(

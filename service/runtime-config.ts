@@ -4,7 +4,11 @@ import type { Config } from './config/schema.ts'
 
 const day = 86_400_000
 
-/** Milliseconds that ledger rows are kept. A win that may be reported again still has its row. */
+/**
+ * Milliseconds that ledger rows are kept. A win that may be reported again still has its row.
+ *
+ * @param config `retentionDays` in days, `contextTtl` in milliseconds
+ */
 export const retentionMs = ({ store, opd }: Config) =>
   Math.max(store.retentionDays * day, opd.contextTtl + day)
 

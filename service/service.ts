@@ -135,6 +135,7 @@ function warnOfOldRates({ config }: ConfigRef, log: Log): void {
 /**
  * Starts the service; resolves when it serves.
  *
+ * @param options `load` reads the configuration again, null: there is no file; `watch`: whether a changed file is a reload
  * @throws if a store cannot be opened, or a port is in use
  */
 export async function startService({ loaded, load, log, watch }: ServiceOptions) {

@@ -69,7 +69,13 @@ function realPath(path: string): string {
   }
 }
 
-/** Takes the locks until the process ends, or throws an InUseError. */
+/**
+ * Takes the locks until the process ends.
+ *
+ * @param stateDir the state folder, which is created if it does not exist
+ * @param database a URL of `store.database`; a SQLite file has a lock of its own, because it may be in another folder
+ * @throws InUseError if another process has a lock
+ */
 export function lockState(stateDir: string, database: string): void {
   const folder = resolve(stateDir)
   makeFolder(folder, 'the state folder')

@@ -27,7 +27,7 @@ export function supplierRules(
     ({ suppliers }: Config): ReadonlyMap<string, SupplierConfig> =>
       new Map(suppliers.map((supplier) => [supplier.id, supplier])),
   )
-  const found = (id: string) => byId.of(config()).get(id)
+  const found = (id: string) => byId.valueFrom(config()).get(id)
   return {
     fileOf: (id) => inUse().fileOf.get(id) ?? path,
     inFile: (id) => found(id) !== undefined,

@@ -15,8 +15,8 @@ const beginsFunction = (line: string) =>
 /** The lines that the line at `index` is within, up to the one with this indentation. */
 function* outerLines(lines: readonly string[], index: number, indent: number): Generator<string> {
   let least = indentOf(lines[index]!)
-  for (let at = index - 1; at >= 0 && least > indent; at--) {
-    const line = lines[at]!
+  for (let number = index - 1; number >= 0 && least > indent; number--) {
+    const line = lines[number]!
     if (line === '' || indentOf(line) >= least) continue
     least = indentOf(line)
     yield line
@@ -32,15 +32,15 @@ for (const file of globSync('{admin,opd,proxy,service}/**/*.ts')) {
     const indent = space.length
     const sets = new RegExp(`(?<![.\\w])${name} (?:\\?\\?|\\|\\||&&)?= `)
     for (
-      let at = start + 1;
-      at < lines.length && (lines[at] === '' || indentOf(lines[at]!) >= indent);
-      at++
+      let number = start + 1;
+      number < lines.length && (lines[number] === '' || indentOf(lines[number]!) >= indent);
+      number++
     ) {
-      const set = sets.exec(lines[at]!)
+      const set = sets.exec(lines[number]!)
       if (set === null) continue
       const isWithin =
-        lines[at]!.slice(0, set.index).includes('=> ') ||
-        [...outerLines(lines, at, indent)].some(beginsFunction)
+        lines[number]!.slice(0, set.index).includes('=> ') ||
+        [...outerLines(lines, number, indent)].some(beginsFunction)
       if (!isWithin) continue
       faults.push(
         `${file}:${start + 1}: \`${name}\` is set by a function within; make it a field of a class`,

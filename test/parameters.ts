@@ -1,18 +1,12 @@
 /**
  * Checks that a function that other folders call has its parameters explained by `@param`: their unit, range or form. `npm run
- * check` runs this, for the folders below.
+ * check` runs this.
  */
 import { globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
-const folders = [
-  'admin/auth',
-  'admin/impressions',
-  'admin/reports',
-  'admin/store',
-  'opd/base',
-  'proxy/wire',
-]
+/** Not yet. */
+const exempt = 'opd/learner'
 
 const files = globSync('{admin,opd,proxy,service}/**/*.ts')
 const texts = new Map(files.map((file) => [file, readFileSync(file, 'utf8')]))
@@ -35,7 +29,7 @@ const declaration =
 
 const faults: string[] = []
 for (const [file, text] of texts) {
-  if (!folders.some((folder) => file.startsWith(`${folder}/`))) continue
+  if (file.startsWith(exempt)) continue
   for (const { 1: doc = '', 2: declared, 3: assigned, index } of text.matchAll(declaration)) {
     const name = declared ?? assigned!
     if (doc.includes('@param') || !imported.get(file)?.has(name)) continue

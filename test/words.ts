@@ -21,7 +21,7 @@ const capital = (word: string) => word[0]!.toUpperCase() + word.slice(1)
 
 /** `told` as a word, in `toldReasons`, `wasTold` and `was_told`. "There is none" is no fault of "is none". */
 function patternOf(word: string): RegExp {
-  const [text, head] = [word, capital(word)].map((each) => each.replaceAll(' ', '[\\s*]+'))
+  const [text, head] = [word, capital(word)].map((index) => index.replaceAll(' ', '[\\s*]+'))
   const start = word.endsWith(' none')
     ? '(?<![tT]here[\\s/*#]{1,12})(?<![A-Za-z])'
     : '(?<![A-Za-z])'

@@ -58,19 +58,19 @@ export class AgentMetrics {
   }
 
   priced(ssp: string, mutations: number): void {
-    const counts = this.of(ssp)
+    const counts = this.countsOf(ssp)
     if (mutations > 0) counts.priced++
     else counts.unchanged++
     counts.mutations += mutations
   }
 
   cut(ssp: string): void {
-    this.of(ssp).cut++
+    this.countsOf(ssp).cut++
   }
 
   /** `ssp`: empty if the call names no supplier of the configuration, so that callers cannot add series. */
   refused(ssp: string, reason: AgentReason): void {
-    this.of(ssp).refused[reason]++
+    this.countsOf(ssp).refused[reason]++
   }
 
   /** `ms`: milliseconds. */
@@ -82,7 +82,7 @@ export class AgentMetrics {
     this.seconds += seconds
   }
 
-  private of(ssp: string): SupplierCounts {
+  private countsOf(ssp: string): SupplierCounts {
     return getOrAdd(this.counts, ssp === '' ? others : ssp, noCounts)
   }
 

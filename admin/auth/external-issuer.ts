@@ -188,7 +188,7 @@ function rolesOf(payload: JWTPayload, { audience, role }: ExternalSettings): Set
   for (const holder of [payload['realm_access'], member(payload['resource_access'], audience)]) {
     const list = member(holder, 'roles')
     if (!Array.isArray(list)) continue
-    for (const each of list.slice(0, maxRoles)) if (typeof each === 'string') roles.add(each)
+    for (const role of list.slice(0, maxRoles)) if (typeof role === 'string') roles.add(role)
   }
   // only the configured role grants `api`; a role with the name `api` at the issuer is a different one
   const api = roles.has(role)
@@ -201,7 +201,7 @@ function rolesOf(payload: JWTPayload, { audience, role }: ExternalSettings): Set
 function accountOf(payload: JWTPayload, claim: string): string {
   let value: unknown = member(payload, claim)
   if (value === undefined)
-    value = claim.split('.').reduce<unknown>((at, name) => member(at, name), payload)
+    value = claim.split('.').reduce<unknown>((inner, name) => member(inner, name), payload)
   const one = Array.isArray(value) && value.length === 1 ? value[0] : value
   if (one === undefined || one === null) return ''
   const account = textOf(one)

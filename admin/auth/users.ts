@@ -54,7 +54,7 @@ const faultsOf = (field: z.ZodString, text: string): string[] =>
 
 /** The faults of a new user, one sentence each. */
 function newUserFaults({ name, password, roles = [], account = '' }: NewUser): string[] {
-  const unknown = roles.filter((role) => !known.some((each) => each === role))
+  const unknown = roles.filter((role) => !known.some((name) => name === role))
   return [
     ...faultsOf(fields.name, name),
     ...faultsOf(fields.password, password),
@@ -227,9 +227,9 @@ export async function changeUser(
   return db.transaction().execute(async (trx) => {
     // All users are locked: otherwise two concurrent commands could disable one admin each and leave none.
     const before = await allUsers(trx, postgres)
-    const user = before.find((each) => each.name === name)
+    const user = before.find((other) => other.name === name)
     if (user === undefined) return 'unknown'
-    const otherAdmin = before.some((each) => each.name !== name && isAdmin(each))
+    const otherAdmin = before.some((other) => other.name !== name && isAdmin(other))
     if (endsAccess && isAdmin(user) && !otherAdmin && !force) return 'last_admin'
     if (verb === 'remove') await trx.deleteFrom('users').where('name', '=', name).execute()
     else {

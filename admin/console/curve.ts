@@ -49,8 +49,8 @@ export type WinCurve = z.infer<typeof curveSchema>
 
 /** Factors from 0.5 to 1. */
 const steps = 50
-const factors = Array.from({ length: steps + 1 }, (_, at) =>
-  Number((0.5 + (at * 0.5) / steps).toFixed(2)),
+const factors = Array.from({ length: steps + 1 }, (_, index) =>
+  Number((0.5 + (index * 0.5) / steps).toFixed(2)),
 )
 /** Bids that are averaged, which takes 2 ms. */
 const most = 300
@@ -62,15 +62,15 @@ function averageCurve(bids: readonly RecentBid[]) {
   const sums = factors.map((factor) => ({ factor, price: 0, win: 0, margin: 0 }))
   for (const { inBa, floor, chances } of bids) {
     const prices = factors.map((factor) => Math.max(inBa * factor, Math.min(floor, inBa)))
-    for (const [at, win] of chances(prices).entries()) {
-      const sum = sums[at]!
-      sum.price += prices[at]! / bids.length
+    for (const [index, win] of chances(prices).entries()) {
+      const sum = sums[index]!
+      sum.price += prices[index]! / bids.length
       sum.win += win / bids.length
-      sum.margin += ((inBa - prices[at]!) * win) / bids.length
+      sum.margin += ((inBa - prices[index]!) * win) / bids.length
     }
   }
-  const whole = sums.at(-1)!.win
-  return sums.map((sum) => ({ ...sum, kept: whole > 0 ? sum.win / whole : null }))
+  const total = sums.at(-1)!.win
+  return sums.map((sum) => ({ ...sum, kept: total > 0 ? sum.win / total : null }))
 }
 
 export const curveRoute = (deps: CurveDeps): Route => ({
@@ -101,7 +101,7 @@ export const curveRoute = (deps: CurveDeps): Route => ({
     if (price !== undefined) {
       const facts: BidFacts = { ...filter, mode, inBa: Number(price), floor: Number(floor ?? 0) }
       const chances = (prices: readonly number[]) =>
-        prices.map((each) => deps.chance(mode, facts, each))
+        prices.map((price) => deps.chance(mode, facts, price))
       // prices below the floor are shown, too: the model says what they would win
       return answer([{ inBa: facts.inBa, floor: 0, chances }], null)
     }

@@ -24,7 +24,11 @@ const pollTime = 1000
 /** Bytes. */
 const bodyLimit = 16 * 1024
 
-/** The plugin of the calls that only the console uses. */
+/**
+ * The plugin of the calls that only the console uses.
+ *
+ * @param deps `users` null: users are those of an external issuer
+ */
 export function consoleCalls(deps: ConsoleDeps): FastifyPluginAsync {
   // what each open console polls does not read all counters each time
   const polled = { ...deps, nodes: reused(deps.nodes, pollTime) }

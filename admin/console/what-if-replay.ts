@@ -74,30 +74,30 @@ function policyWith({ policy, ...rest }: ReplayPolicy, settings: TriedSettings):
 type Name = 'win_rate' | 'kept_wins' | 'kept_spend' | 'margin_per_bid'
 
 /** `scale`: the figure of all bids is this many times that of a priced bid, beyond `base`. */
-function figure(of: IntegrationReport, name: Name, scale = 1, base = 0): WhatIfFigure {
-  const at = (value: number) => base + scale * value
-  const expected = of.model[name]
-  const estimate = of.doubly_robust?.[name] ?? null
+function figure(report: IntegrationReport, name: Name, scale = 1, base = 0): WhatIfFigure {
+  const scaled = (value: number) => base + scale * value
+  const expected = report.model[name]
+  const estimate = report.doubly_robust?.[name] ?? null
   return {
-    expected: expected === null ? null : at(expected),
-    value: estimate && at(estimate.value),
-    low: estimate && at(estimate.low),
-    high: estimate && at(estimate.high),
+    expected: expected === null ? null : scaled(expected),
+    value: estimate && scaled(estimate.value),
+    low: estimate && scaled(estimate.low),
+    high: estimate && scaled(estimate.high),
   }
 }
 
 /** Auctions are drawn for `share`, so what is kept of all bids is 1 for those that are not priced. */
-function outcomeOf(of: IntegrationReport, settings: TriedSettings): WhatIfOutcome {
+function outcomeOf(report: IntegrationReport, settings: TriedSettings): WhatIfOutcome {
   const { share } = settings
   return {
     settings,
-    margin: figure(of, 'margin_per_bid', of.bids * share),
-    kept_wins: figure(of, 'kept_wins', share, 1 - share),
-    kept_spend: figure(of, 'kept_spend', share, 1 - share),
-    win_rate: figure(of, 'win_rate'),
-    mean_factor: of.model.mean_factor,
-    verified: of.status === 'verified',
-    why: of.why,
+    margin: figure(report, 'margin_per_bid', report.bids * share),
+    kept_wins: figure(report, 'kept_wins', share, 1 - share),
+    kept_spend: figure(report, 'kept_spend', share, 1 - share),
+    win_rate: figure(report, 'win_rate'),
+    mean_factor: report.model.mean_factor,
+    verified: report.status === 'verified',
+    why: report.why,
   }
 }
 

@@ -121,15 +121,15 @@ async function filesOf({ path, keep }: { path: string; keep: number }): Promise<
 }
 
 /** Sums of CPM are for a thousand impressions. */
-function inUnits<T extends WhatIfAnswer['now']>(of: T): T {
-  if (of === null) return of
+function inUnits<T extends WhatIfAnswer['now']>(answer: T): T {
+  if (answer === null) return answer
   const units = (value: number | null) => (value === null ? null : value / 1000)
-  const { expected, value, low, high } = of.margin
+  const { expected, value, low, high } = answer.margin
   const margin = {
     ...{ expected: units(expected), value: units(value) },
     ...{ low: units(low), high: units(high) },
   }
-  return { ...of, margin }
+  return { ...answer, margin }
 }
 
 export function whatIfRoute(deps: WhatIfDeps): Route {

@@ -99,7 +99,11 @@ async function files(): Promise<Map<string, { type: string; body: string }>> {
   return found
 }
 
-/** The plugin that serves the console's files. */
+/**
+ * The plugin that serves the console's files.
+ *
+ * @param deps `external`: the issuer that the page asks for tokens, null: this listener, for `realm`
+ */
 export function dashboard({ realm, external }: DashboardDeps): FastifyPluginAsync {
   // the page asks the issuer for its tokens
   const connect = external === null ? "'self'" : `'self' ${new URL(external.issuer).origin}`

@@ -7,7 +7,7 @@ type Level = 'debug' | 'info' | 'warn' | 'error'
 export interface Turn {
   process: number
   /** Milliseconds since the epoch, at its end. */
-  at: number
+  endedAt: number
   lateMs: number
   cpuMs: number
   gcMs: number
@@ -18,7 +18,7 @@ export interface Turn {
 export interface RefusedBid {
   process: number
   /** Milliseconds since the epoch. */
-  at: number
+  time: number
   ssp: string
   outcome: string
   reason: string | null

@@ -110,7 +110,7 @@ const refusedSchema = z
 /** Requests of one answer. */
 const maxRefused = 100
 
-const iso = (at: number) => new Date(at).toISOString()
+const iso = (time: number) => new Date(time).toISOString()
 const rounded = (ms: number) => Math.round(ms * 1000) / 1000
 
 /** The calls, whatever listener they come from. */
@@ -142,9 +142,9 @@ export class DebugCalls {
 
   async lateTurns(): Promise<z.infer<typeof turnSchema>[]> {
     const turns = await this.deps.debug.lateTurns()
-    return turns.map(({ at, lateMs, cpuMs, gcMs, ...turn }) => ({
+    return turns.map(({ endedAt, lateMs, cpuMs, gcMs, ...turn }) => ({
       ...turn,
-      at: iso(at),
+      at: iso(endedAt),
       late_ms: rounded(lateMs),
       cpu_ms: rounded(cpuMs),
       gc_ms: rounded(gcMs),
@@ -155,13 +155,13 @@ export class DebugCalls {
     const { outcome: wanted, ssp } = queryOf(refusedQuery, request)
     const requests = await this.deps.debug.refused()
     return requests
-      .filter((each) => wanted === undefined || each.outcome === wanted)
-      .filter((each) => ssp === undefined || each.ssp === ssp)
+      .filter((request) => wanted === undefined || request.outcome === wanted)
+      .filter((request) => ssp === undefined || request.ssp === ssp)
       .slice(0, maxRefused)
-      .map(({ at, durationMs, outcome: of, ...rest }) => ({
+      .map(({ time, durationMs, outcome: outcomeText, ...rest }) => ({
         ...rest,
-        outcome: outcome.parse(of),
-        at: iso(at),
+        outcome: outcome.parse(outcomeText),
+        at: iso(time),
         duration_ms: rounded(durationMs),
       }))
   }
@@ -337,6 +337,11 @@ function routesOf(calls: DebugCalls): Route[] {
   ]
 }
 
-/** The plugin of `/api/svc/debug/`, for operators of account `*`. */
+/**
+ * The plugin of `/api/svc/debug/`, for operators of account `*`.
+ *
+ * @param calls read and profile the processes of this node
+ * @param authenticate answers a caller without a valid token
+ */
 export const debugPlugin = (calls: DebugCalls, authenticate: Authenticate): FastifyPluginAsync =>
   jsonCalls(routesOf(calls), authenticate, bodyLimit)

@@ -36,7 +36,7 @@ const mostSent = 100
 /** What somebody wants is no alert. */
 const intended: ReadonlySet<string> = new Set(['held', 'ending'])
 
-const iso = (at: number | null) => (at === null ? null : new Date(at).toISOString())
+const iso = (time: number | null) => (time === null ? null : new Date(time).toISOString())
 
 /** An alert as the API shows it, and as the receiver gets it. */
 export const shownAlert = ({ id, rule, supplier, node, level, text, fix, ...row }: Alert) => ({
@@ -83,10 +83,10 @@ export class Alerts {
           found.push({ ...{ rule, level, text, fix }, supplier: ssp, node: '' })
       await slices.next()
     }
-    for (const each of nodes)
-      for (const { rule, level, text } of nodeProblemsOf(each, nodes))
+    for (const node of nodes)
+      for (const { rule, level, text } of nodeProblemsOf(node, nodes))
         if (!intended.has(rule))
-          found.push({ ...{ rule, level, text, fix: null }, supplier: '', node: each.node })
+          found.push({ ...{ rule, level, text, fix: null }, supplier: '', node: node.node })
     return found
   }
 
@@ -97,7 +97,7 @@ export class Alerts {
     if (now() < next) return
     const alerts = await unsentAlerts(db, mostSent)
     if (alerts.length === 0) return
-    const id = `alerts ${alerts.map((each) => `${each.id}${each.ended === null ? '' : 'e'}`).join()}`
+    const id = `alerts ${alerts.map((alert) => `${alert.id}${alert.ended === null ? '' : 'e'}`).join()}`
     try {
       await callWebhook(webhook, { id, event: 'alerts', alerts: alerts.map(shownAlert) }, now())
     } catch (error) {
@@ -120,8 +120,8 @@ export class Alerts {
     const { receiver, now } = this.deps
     const webhook = receiver()
     if (webhook === null) return 'admin.alerts is not configured'
-    const at = now()
-    return callWebhook(webhook, { id: `alert_test ${at}`, event: 'alert_test' }, at).then(
+    const time = now()
+    return callWebhook(webhook, { id: `alert_test ${time}`, event: 'alert_test' }, time).then(
       () => null,
       (error: Error) => error.message,
     )

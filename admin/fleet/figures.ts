@@ -109,10 +109,11 @@ const worse = { up: 0, failing: 1, ejected: 2, unhealthy: 3, out: 4 } as const
 
 /** An endpoint has the worst state that any node sees. */
 function mergedEndpoints(a: EndpointOnNode[], b: EndpointOnNode[]): EndpointOnNode[] {
-  const byUrl = new Map(a.map((each) => [each.url, each]))
-  for (const each of b) {
-    const known = byUrl.get(each.url)
-    if (known === undefined || worse[each.state] > worse[known.state]) byUrl.set(each.url, each)
+  const byUrl = new Map(a.map((endpoint) => [endpoint.url, endpoint]))
+  for (const endpoint of b) {
+    const known = byUrl.get(endpoint.url)
+    if (known === undefined || worse[endpoint.state] > worse[known.state])
+      byUrl.set(endpoint.url, endpoint)
   }
   return [...byUrl.values()]
 }

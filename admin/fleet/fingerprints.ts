@@ -86,27 +86,30 @@ export class NodeFingerprints {
     const { store, read, log } = this.deps
     if (!store.postgres) return
     try {
-      const own = await read()
-      await this.write(own)
-      this.differences = await this.compare(own)
+      const fingerprints = await read()
+      await this.write(fingerprints)
+      this.differences = await this.compare(fingerprints)
     } catch (error) {
       const err = (error as Error).message
       log.warn({ err }, 'the fingerprints of this node could not be compared')
     }
   }
 
-  private async write(own: Fingerprints): Promise<void> {
+  private async write(fingerprints: Fingerprints): Promise<void> {
     const { store, node, now } = this.deps
-    const digests = { keys: own.context_keys.digest, configuration: own.configuration.digest }
-    const at = now()
+    const digests = {
+      keys: fingerprints.context_keys.digest,
+      configuration: fingerprints.configuration.digest,
+    }
+    const writtenAt = now()
     const { numUpdatedRows } = await store.db
       .updateTable('node_fingerprints')
-      .set({ at })
+      .set({ at: writtenAt })
       .where((row) => row.and({ node, ...digests }))
       .executeTakeFirst()
     // The details are written only if they have changed.
     if (numUpdatedRows === 0n) {
-      const row = { at, ...digests, details: JSON.stringify(own) }
+      const row = { at: writtenAt, ...digests, details: JSON.stringify(fingerprints) }
       await store.db
         .insertInto('node_fingerprints')
         .values({ node, ...row })
@@ -115,11 +118,11 @@ export class NodeFingerprints {
     }
     await store.db
       .deleteFrom('node_fingerprints')
-      .where('at', '<', at - rowLife)
+      .where('at', '<', writtenAt - rowLife)
       .execute()
   }
 
-  private async compare(own: Fingerprints): Promise<Difference[]> {
+  private async compare(fingerprints: Fingerprints): Promise<Difference[]> {
     const { store, node, now } = this.deps
     const rows = await store.db
       .selectFrom('node_fingerprints')
@@ -130,7 +133,7 @@ export class NodeFingerprints {
     const differences: Difference[] = []
     for (const part of fingerprintParts) {
       const digests = rows.map((row) => ({ node: row.node, digest: row[part] }))
-      const other = nodeToCompareWith(digests, { node, digest: own[part].digest })
+      const other = nodeToCompareWith(digests, { node, digest: fingerprints[part].digest })
       if (other === null) continue
       const row = await store.db
         .selectFrom('node_fingerprints')
@@ -139,7 +142,7 @@ export class NodeFingerprints {
         .executeTakeFirst()
       if (row === undefined) continue
       const theirs = JSON.parse(row.details) as Fingerprints
-      const names = namesThatDiffer(own[part], theirs[part])
+      const names = namesThatDiffer(fingerprints[part], theirs[part])
       if (names.length > 0) differences.push({ part, other, names })
     }
     return differences

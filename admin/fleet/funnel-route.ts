@@ -122,12 +122,12 @@ const asInterval = ({ at, half }: { at: number; half: number }): Interval => ({
 /** Sums of independent amounts. Null without any. */
 function sumOf(all: readonly NonNullable<ReturnType<typeof earnedOf>>[]) {
   if (all.length === 0) return null
-  return all.reduce((sum, each) => ({
-    at: sum.at + each.at,
-    half: Math.hypot(sum.half, each.half),
-    bids: sum.bids + each.bids,
-    wins: sum.wins + each.wins,
-    lost: sum.lost + each.lost,
+  return all.reduce((sum, supplier) => ({
+    at: sum.at + supplier.at,
+    half: Math.hypot(sum.half, supplier.half),
+    bids: sum.bids + supplier.bids,
+    wins: sum.wins + supplier.wins,
+    lost: sum.lost + supplier.lost,
   }))
 }
 
@@ -136,10 +136,10 @@ const isProven = ({ faults }: Measured) => !faults.some(({ step }) => unproven.h
 /** What a bid earns: that of the supplier in the last days if it is proven, else the mean of those that are. Null: unknown. */
 function perBidOf(all: readonly Measured[], kept: Pick<KeptSums, 'armsOf'>) {
   const known = new Map<string, { at: number; bids: number }>()
-  for (const each of all) {
-    if (!isProven(each)) continue
-    const earned = earnedOf((mode) => kept.armsOf(each.id, mode))
-    if (earned !== null && earned.bids > 0) known.set(each.id, earned)
+  for (const supplier of all) {
+    if (!isProven(supplier)) continue
+    const earned = earnedOf((mode) => kept.armsOf(supplier.id, mode))
+    if (earned !== null && earned.bids > 0) known.set(supplier.id, earned)
   }
   const total = [...known.values()].reduce(
     (sum, { at, bids }) => ({ at: sum.at + at, bids: sum.bids + bids }),
@@ -195,33 +195,33 @@ async function funnelOf(deps: FunnelDeps, sees: (account: string | null) => bool
       .filter(isProven)
       .map(({ id }) => [id, earnedOf((mode) => deps.today.armsOf(id, mode))] as const),
   )
-  const total = sumOf([...proven.values()].filter((each) => each !== null))
+  const total = sumOf([...proven.values()].filter((value) => value !== null))
   const suppliers: FunnelSupplier[] = []
-  for (const each of measured) {
-    const earned = proven.get(each.id) ?? null
-    suppliers.push(supplierOf(each, window, perBid(each.id), earned && asInterval(earned)))
+  for (const supplier of measured) {
+    const earned = proven.get(supplier.id) ?? null
+    suppliers.push(supplierOf(supplier, window, perBid(supplier.id), earned && asInterval(earned)))
     await slices.next()
   }
   suppliers.sort(
     (one, other) => stakeOf(other) - stakeOf(one) || other.faults.length - one.faults.length,
   )
   const stopped = suppliers.flatMap(({ faults }) => faults)
-  const at = deps.now()
+  const time = deps.now()
   const bids = measured.reduce(
     (sum, { id }) =>
       modes.reduce((all, mode) => all + (deps.today.armsOf(id, mode)?.optimised.bids ?? 0), sum),
     0,
   )
   return {
-    at,
-    since: at - (at % (day * 1000)),
+    at: time,
+    since: time - (time % (day * 1000)),
     window,
     currency: deps.currency(),
     earned: total && asInterval(total),
     wins: total?.wins ?? 0,
     lostWins: total?.lost ?? 0,
     bids,
-    unchecked: measured.filter((each) => !isProven(each)).map(({ id }) => id),
+    unchecked: measured.filter((supplier) => !isProven(supplier)).map(({ id }) => id),
     perDay: stopped.some(({ perDay }) => perDay === null)
       ? null
       : stopped.reduce((sum, { perDay }) => sum + (perDay ?? 0), 0),
@@ -229,6 +229,11 @@ async function funnelOf(deps: FunnelDeps, sees: (account: string | null) => bool
   } satisfies Funnel
 }
 
+/**
+ * The call that says what OPD earned today, and what stops the bids of each supplier.
+ *
+ * @param deps `nodes` is asked at each call; `now`: milliseconds since the epoch
+ */
 export const funnelRoute = (deps: FunnelDeps): Route => ({
   method: 'GET',
   path: '/api/svc/funnel/',
@@ -245,7 +250,9 @@ export const funnelRoute = (deps: FunnelDeps): Route => ({
     const { ssp, only } = queryOf(funnelQuery, request)
     const funnel = await funnelOf(deps, (account) => canSee(request.caller!, account))
     const suppliers = funnel.suppliers.filter(
-      (each) => (ssp ?? each.ssp) === each.ssp && (only === undefined || each.faults.length > 0),
+      (supplier) =>
+        (ssp ?? supplier.ssp) === supplier.ssp &&
+        (only === undefined || supplier.faults.length > 0),
     )
     return { ...funnel, suppliers }
   },

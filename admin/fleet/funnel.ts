@@ -143,8 +143,8 @@ export function funnelCounts({ requests, funnel }: SupplierFigures): StepCount[]
     attributed,
     plausible: cleared - clearedLow,
   }
-  return funnelSteps.map((step, at) => {
-    const before = step === 'plausible' ? cleared : counts[funnelSteps[at - 1] ?? 'requests']
+  return funnelSteps.map((step, index) => {
+    const before = step === 'plausible' ? cleared : counts[funnelSteps[index - 1] ?? 'requests']
     return {
       ...{ step, count: counts[step] },
       // requests have no step before, and bids are not a part of the answers

@@ -80,7 +80,7 @@ export function healthOf(
   const warn: Reason[] = []
   const add = (to: Reason[], rule: string, text: string, fix: string | null = null) =>
     to.push({ rule, text, fix })
-  const at = (name: string) => figures?.requests[name] ?? 0
+  const requestsOf = (name: string) => figures?.requests[name] ?? 0
   const { total, sent, failed: failures } = requestCounts(figures?.requests ?? {})
   const failed = failures / (sent || 1)
   const noneAnswered = sent > 0 && failures === sent
@@ -103,15 +103,15 @@ export function healthOf(
   // what costs money comes before what slows
   if (figures !== undefined && (opd === 'on' || opd === 'shadow'))
     for (const { rule, text, fix } of funnelFaults(figures, noticed)) add(warn, rule, text, fix)
-  if (total > 0 && at('overload') / total >= warnShare)
+  if (total > 0 && requestsOf('overload') / total >= warnShare)
     add(
       warn,
       'overload',
-      `${percent(at('overload') / total)} of requests were refused for overload`,
+      `${percent(requestsOf('overload') / total)} of requests were refused for overload`,
     )
-  if (total > 0 && at('qps') / total >= warnShare)
-    add(warn, 'qps', `${percent(at('qps') / total)} of requests were over the allotment`)
-  if (at('inactive') > 0 && inactive.length > 0)
+  if (total > 0 && requestsOf('qps') / total >= warnShare)
+    add(warn, 'qps', `${percent(requestsOf('qps') / total)} of requests were over the allotment`)
+  if (requestsOf('inactive') > 0 && inactive.length > 0)
     add(warn, 'inactive', `the data center ${inactive.join(', ')} is inactive`)
   if (opd === 'invalid') add(bad, 'opd_invalid', 'the opd block is not valid: OPD is off')
   for (const [rule, what, level] of [

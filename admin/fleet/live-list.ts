@@ -75,9 +75,10 @@ const keptOf = (kept: Kept | null): Kept | null =>
     ...{ at: digits(kept.at, 4), lower: digits(kept.lower, 4), upper: digits(kept.upper, 4) },
   }
 
-function listed({ modes: all, ...of }: LiveIntegration): ListedIntegration {
-  const { ssp, name, account, opd, held, health, total, sent, failed, refused, rate, p50, p99 } = of
-  const { no_bid = 0, timeout = 0, upstream_error = 0 } = of.requests
+function listed({ modes: all, ...integration }: LiveIntegration): ListedIntegration {
+  const { ssp, name, account, opd, held, health, total, sent, failed, refused, rate, p50, p99 } =
+    integration
+  const { no_bid = 0, timeout = 0, upstream_error = 0 } = integration.requests
   const modes = all.slice(0, 1).map(({ mode, kept, keptSpend }) => ({
     mode,
     kept: keptOf(kept),
@@ -137,12 +138,16 @@ class LiveList {
     const { deps, nodes, epoch, run } = this
     if (nodes === null) return null
     const [known, number] = since?.split('-') ?? []
-    const whole = known !== epoch
-    const after = whole ? 0 : Number(number)
+    const isComplete = known !== epoch
+    const after = isComplete ? 0 : Number(number)
     const rows: string[] = []
     for (const row of this.rows.values())
       if (row.run > after && canSee(caller, row.account)) rows.push(row.text)
-    const head = { ...headOf(deps, caller, nodes, undefined), tag: `${epoch}-${run}`, whole }
+    const head = {
+      ...headOf(deps, caller, nodes, undefined),
+      tag: `${epoch}-${run}`,
+      whole: isComplete,
+    }
     return withList(head, 'integrations', `[${rows.join()}]`)
   }
 
@@ -167,6 +172,11 @@ const listQuery = z.strictObject({
     .describe('The `tag` of the last answer: only integrations that have changed since are sent'),
 })
 
+/**
+ * The call that lists the suppliers, or those that have changed since the last call.
+ *
+ * @param deps `nodes` is asked at each call; the list keeps what it sent last
+ */
 export function liveListRoute(deps: LiveDeps): Route {
   const list = new LiveList(deps)
   return {

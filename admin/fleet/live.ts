@@ -282,22 +282,22 @@ export function headOf(
   { all, counted }: Record<'all' | 'counted', readonly NodeFigures[]>,
   only: string | undefined,
 ): Omit<LiveSnapshot, 'integrations'> {
-  const at = deps.now()
+  const time = deps.now()
   const held = deps.holds()
   const { subject, account } = caller
-  const role = roles.findLast((each) => may(caller.roles, each)) ?? null
+  const role = roles.findLast((role) => may(caller.roles, role)) ?? null
   return {
-    at,
+    at: time,
     scope: only === undefined ? 'all nodes' : 'one node',
     node: all[0]!.node,
-    nodes: all.map((each) => ({
-      node: each.node,
-      location: each.location,
-      version: each.version,
-      window: each.window,
-      problems: nodeProblemsOf(each, all),
-      started: new Date(each.started).toISOString(),
-      age: Math.max(0, (at - each.at) / 1000),
+    nodes: all.map((node) => ({
+      node: node.node,
+      location: node.location,
+      version: node.version,
+      window: node.window,
+      problems: nodeProblemsOf(node, all),
+      started: new Date(node.started).toISOString(),
+      age: Math.max(0, (time - node.at) / 1000),
     })),
     currency: deps.currency(),
     caller: { name: subject, account, role },

@@ -63,8 +63,8 @@ export function minutesCalls(deps: MinutesDeps): FastifyPluginAsync {
     problems: [404, 503],
     async handler(request, reply) {
       const { ssp, step, ...range } = queryOf(querySchema, request)
-      const at = now()
-      const end = instantIn(range.to, 'UTC', at + 1)
+      const time = now()
+      const end = instantIn(range.to, 'UTC', time + 1)
       const begin = instantIn(range.from, 'UTC', end - hour)
       if (begin > end) throw malformed([{ pointer: 'from', detail: 'from is later than to' }])
       if (end - begin > longest)
@@ -79,7 +79,7 @@ export function minutesCalls(deps: MinutesDeps): FastifyPluginAsync {
         from: Math.floor(begin / span) * span,
         to: Math.ceil(end / span) * span,
         step: span,
-        now: at,
+        now: time,
         currency: currency(),
       })
       return reply.type('application/json; charset=utf-8').send(Buffer.from(bytes.buffer))

@@ -104,7 +104,7 @@ const durations = (sums: Sums): Record<string, number> =>
     took.map((bound) => [bound === 'more' ? 'Infinity' : bound / 1000, sums[`took_${bound}`]]),
   )
 
-const ratio = (part: number, whole: number) => (whole === 0 ? null : part / whole)
+const ratio = (part: number, total: number) => (total === 0 ? null : part / total)
 
 const totals = (sums: Sums, arm: 'optimised' | 'holdout'): KeptTotals => ({
   bids: sums[`${arm}_bids`],
@@ -116,8 +116,12 @@ const totals = (sums: Sums, arm: 'optimised' | 'holdout'): KeptTotals => ({
 })
 
 /** `name` and the ends of its interval; null if too few wins are known. */
-const withEnds = <Name extends 'kept_wins' | 'kept_spend'>(name: Name, of: Interval | null) => {
-  const known = of !== null && isKnown(of) ? of : { at: null, lower: null, upper: null }
+const withEnds = <Name extends 'kept_wins' | 'kept_spend'>(
+  name: Name,
+  interval: Interval | null,
+) => {
+  const known =
+    interval !== null && isKnown(interval) ? interval : { at: null, lower: null, upper: null }
   return { [name]: known.at, [`${name}_low`]: known.lower, [`${name}_high`]: known.upper }
 }
 
@@ -149,9 +153,11 @@ const nodeTexts = {
 }
 
 function nodeMarks(all: ReadonlyMap<number, Sums>): Mark[] {
-  return [...all].flatMap(([at, sums]) =>
+  return [...all].flatMap(([minute, sums]) =>
     Object.entries(nodeWords).flatMap(([name, kind]) =>
-      sums[name as keyof typeof nodeWords] === 0 ? [] : [{ at, kind, text: nodeTexts[kind] }],
+      sums[name as keyof typeof nodeWords] === 0
+        ? []
+        : [{ at: minute, kind, text: nodeTexts[kind] }],
     ),
   )
 }
@@ -187,14 +193,14 @@ const blockTexts: Readonly<Record<string, string>> = {
   supplier_revert: 'the supplier returned to an earlier version',
 }
 
-function markOf({ at, supplier, action, before, after }: AuditRow): Mark[] {
+function markOf({ at: time, supplier, action, before, after }: AuditRow): Mark[] {
   const ofAll = supplier === '*' ? ' of all suppliers' : ''
-  const mark = (kind: MarkKind, text: string) => [{ at: Number(at), kind, text }]
+  const mark = (kind: MarkKind, text: string) => [{ at: Number(time), kind, text }]
   if (action === 'hold') return mark('hold', `hold${ofAll} ${after === 'true' ? 'on' : 'off'}`)
   if (modelTexts[action] !== undefined) return mark('model', modelTexts[action])
   const text = blockTexts[action]
   if (text === undefined) return []
-  const [from, to] = [before, after].map((each) => shareText(JSON.parse(each ?? 'null')))
+  const [from, to] = [before, after].map((text) => shareText(JSON.parse(text ?? 'null')))
   const isRollout = action.startsWith('supplier_') && before !== 'null' && from !== to
   return mark('change', isRollout ? `OPD ${from} → ${to}` : text)
 }
@@ -239,11 +245,11 @@ export async function readMinutes(
         : await readSums(reader, request, sql`(${sql.join(suppliers.map((id) => sql.lit(id)))})`)
   const none = Object.fromEntries(minuteSums.map((name) => [name, 0])) as Sums
   const entries: Partial<Record<SeriesName, number | null>>[] = []
-  for (let at = from; at < to; at += step) {
-    const isAlive = alive.has(at)
+  for (let index = from; index < to; index += step) {
+    const isAlive = alive.has(index)
     // nothing was added yet to a minute that has just begun, which is no gap
-    if (!isAlive && at + step > now) break
-    entries.push(isAlive ? entryOf(sums.get(at) ?? none) : {})
+    if (!isAlive && index + step > now) break
+    entries.push(isAlive ? entryOf(sums.get(index) ?? none) : {})
   }
   const names = Object.keys(seriesNames) as SeriesName[]
   const { rows } = await sql<{ minute: number }>`select minute from minutes where supplier = ''

@@ -25,7 +25,7 @@ const partSize = 200
 interface FleetDeps {
   store: Pick<Store, 'db' | 'postgres'>
   node: string
-  own: () => Promise<NodeFigures>
+  readOwn: () => Promise<NodeFigures>
   now: () => number
   log: Log
 }
@@ -35,13 +35,13 @@ interface FleetDeps {
  *
  * @param deps the store of all nodes, and the figures of this one
  */
-export function createFleet({ store, node: self, own, now, log }: FleetDeps): Fleet {
+export function createFleet({ store, node: self, readOwn, now, log }: FleetDeps): Fleet {
   const { db, postgres } = store
   let others: NodeFigures[] = []
   let readAt = Number.NEGATIVE_INFINITY
 
   async function write(): Promise<void> {
-    const { suppliers, ...node } = await own()
+    const { suppliers, ...node } = await readOwn()
     const all = Object.entries(suppliers)
     const parts = Math.max(1, Math.ceil(all.length / partSize))
     for (let part = 0; part < parts; part++) {
@@ -98,7 +98,7 @@ export function createFleet({ store, node: self, own, now, log }: FleetDeps): Fl
     publish,
     async nodes() {
       if (postgres) await read()
-      return [await own(), ...others]
+      return [await readOwn(), ...others]
     },
     async close() {
       clearInterval(timer)

@@ -461,8 +461,8 @@ export class Http2Connection {
     if (reader.has(flags.ack)) return length === 0 ? undefined : this.fail(errors.frameSize)
     if (length % 6 !== 0) return this.fail(errors.frameSize)
     if (length > 6 * maxSettings) return this.fail(errors.enhanceYourCalm)
-    for (let at = start; at < end; at += 6) {
-      const fault = this.setting(bytes.readUInt16BE(at), bytes.readUInt32BE(at + 2))
+    for (let index = start; index < end; index += 6) {
+      const fault = this.setting(bytes.readUInt16BE(index), bytes.readUInt32BE(index + 2))
       if (fault !== errors.none) return this.fail(fault)
     }
     this.send(frameOf(frameTypes.settings, flags.ack, 0, Buffer.alloc(0)))
@@ -628,12 +628,12 @@ export class Http2Connection {
 function wholeResponse(id: number, head: Buffer, message: Buffer, trailers: Buffer): Buffer {
   const length = 3 * headLength + head.length + message.length + trailers.length
   const out = Buffer.allocUnsafe(length)
-  let at = writeHead(out, 0, head.length, frameTypes.headers, flags.endHeaders, id)
-  at += head.copy(out, at)
-  at = writeHead(out, at, message.length, frameTypes.data, 0, id)
-  at += message.copy(out, at)
+  let offset = writeHead(out, 0, head.length, frameTypes.headers, flags.endHeaders, id)
+  offset += head.copy(out, offset)
+  offset = writeHead(out, offset, message.length, frameTypes.data, 0, id)
+  offset += message.copy(out, offset)
   const last = flags.endHeaders | flags.endStream
-  at = writeHead(out, at, trailers.length, frameTypes.headers, last, id)
-  trailers.copy(out, at)
+  offset = writeHead(out, offset, trailers.length, frameTypes.headers, last, id)
+  trailers.copy(out, offset)
   return out
 }

@@ -54,7 +54,7 @@ export class FrameReader {
   /** `bytes` is written again by the next frame. */
   isTransient = false
   private chunk: Buffer = this.bytes
-  private at = 0
+  private offset = 0
   /** A frame that did not arrive in one chunk. */
   private partial: Buffer | null = null
   private held = 0
@@ -63,17 +63,17 @@ export class FrameReader {
   /** Call `next` until it returns another value than `frame`. */
   push(chunk: Buffer): void {
     this.chunk = chunk
-    this.at = 0
+    this.offset = 0
   }
 
   next(): 'frame' | 'more' | 'too_large' {
-    const { chunk, at } = this
-    if (this.held === 0 && chunk.length - at >= headLength) {
-      const length = chunk.readUIntBE(at, 3)
+    const { chunk, offset } = this
+    if (this.held === 0 && chunk.length - offset >= headLength) {
+      const length = chunk.readUIntBE(offset, 3)
       if (length > maxPayload) return 'too_large'
-      if (chunk.length - at >= headLength + length) {
-        this.at = at + headLength + length
-        return this.found(chunk, at, length, false)
+      if (chunk.length - offset >= headLength + length) {
+        this.offset = offset + headLength + length
+        return this.found(chunk, offset, length, false)
       }
     }
     return this.collect()
@@ -84,10 +84,10 @@ export class FrameReader {
     this.partial ??= Buffer.allocUnsafe(headLength + maxPayload)
     const { chunk, partial } = this
     while (this.held < this.needed) {
-      const taken = Math.min(this.needed - this.held, chunk.length - this.at)
+      const taken = Math.min(this.needed - this.held, chunk.length - this.offset)
       if (taken === 0) return 'more'
-      chunk.copy(partial, this.held, this.at, this.at + taken)
-      this.at += taken
+      chunk.copy(partial, this.held, this.offset, this.offset + taken)
+      this.offset += taken
       this.held += taken
       if (this.held !== headLength) continue
       const length = partial.readUIntBE(0, 3)
@@ -100,12 +100,12 @@ export class FrameReader {
     return this.found(partial, 0, length, true)
   }
 
-  private found(bytes: Buffer, at: number, length: number, isTransient: boolean): 'frame' {
-    this.type = bytes[at + 3]!
-    this.flags = bytes[at + 4]!
-    this.stream = bytes.readUInt32BE(at + 5) & maxWindow
+  private found(bytes: Buffer, start: number, length: number, isTransient: boolean): 'frame' {
+    this.type = bytes[start + 3]!
+    this.flags = bytes[start + 4]!
+    this.stream = bytes.readUInt32BE(start + 5) & maxWindow
     this.bytes = bytes
-    this.start = at + headLength
+    this.start = start + headLength
     this.end = this.start + length
     this.isTransient = isTransient
     return 'frame'
@@ -123,17 +123,17 @@ export class FrameReader {
 /** Writes the head of a frame; where its payload begins. */
 export function writeHead(
   out: Buffer,
-  at: number,
+  start: number,
   length: number,
   type: number,
   flag: number,
   stream: number,
 ): number {
-  out.writeUIntBE(length, at, 3)
-  out[at + 3] = type
-  out[at + 4] = flag
-  out.writeUInt32BE(stream, at + 5)
-  return at + headLength
+  out.writeUIntBE(length, start, 3)
+  out[start + 3] = type
+  out[start + 4] = flag
+  out.writeUInt32BE(stream, start + 5)
+  return start + headLength
 }
 
 export function frameOf(type: number, flag: number, stream: number, payload: Buffer): Buffer {

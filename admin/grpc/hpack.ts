@@ -47,7 +47,7 @@ export class HeaderDecoder {
   private size = 0
   private maxSize = maxTableSize
   private bytes: Buffer = Buffer.alloc(0)
-  private at = 0
+  private offset = 0
   private end = 0
 
   /**
@@ -57,12 +57,12 @@ export class HeaderDecoder {
    */
   decode(bytes: Buffer, start: number, end: number, onField: OnField): boolean {
     this.bytes = bytes
-    this.at = start
+    this.offset = start
     this.end = end
     let hasFields = false
     try {
-      while (this.at < this.end) {
-        const first = bytes[this.at]!
+      while (this.offset < this.end) {
+        const first = bytes[this.offset]!
         if ((first & 0xe0) === 0x20) {
           if (hasFields) return false
           this.resize(this.integer(5))
@@ -133,8 +133,8 @@ export class HeaderDecoder {
   }
 
   private byte(): number {
-    if (this.at >= this.end) throw malformed
-    return this.bytes[this.at++]!
+    if (this.offset >= this.end) throw malformed
+    return this.bytes[this.offset++]!
   }
 
   /** An integer whose first byte has it in the low `bits` (RFC 7541 5.1). */
@@ -151,13 +151,13 @@ export class HeaderDecoder {
   }
 
   private text(): string {
-    if (this.at >= this.end) throw malformed
-    const isHuffman = this.bytes[this.at]! >= 0x80
+    if (this.offset >= this.end) throw malformed
+    const isHuffman = this.bytes[this.offset]! >= 0x80
     const length = this.integer(7)
-    const start = this.at
+    const start = this.offset
     const end = start + length
     if (end > this.end) throw malformed
-    this.at = end
+    this.offset = end
     if (!isHuffman) return this.bytes.toString('latin1', start, end)
     const text = decodeHuffman(this.bytes, start, end)
     if (text === null) throw malformed

@@ -50,7 +50,7 @@ const symbolsByLength: readonly (readonly [bits: number, symbols: readonly numbe
 ]
 
 function characters(text: string): number[] {
-  return [...text].map((each) => each.charCodeAt(0))
+  return [...text].map((character) => character.charCodeAt(0))
 }
 
 const longest = 30
@@ -81,8 +81,8 @@ export function decodeHuffman(bytes: Buffer, start: number, end: number): string
   const decoded: number[] = []
   let code = 0
   let length = 0
-  for (let at = start; at < end; at++) {
-    const byte = bytes[at]!
+  for (let position = start; position < end; position++) {
+    const byte = bytes[position]!
     for (let bit = 7; bit >= 0; bit--) {
       code = (code << 1) | ((byte >> bit) & 1)
       length++

@@ -9,8 +9,8 @@ const shortest = 1400
 const compress = promisify(gzip)
 
 const acceptsGzip = (sent: string | undefined): boolean =>
-  (sent ?? '').split(',').some((each) => {
-    const [coding = '', ...parameters] = each.split(';').map((part) => part.trim().toLowerCase())
+  (sent ?? '').split(',').some((element) => {
+    const [coding = '', ...parameters] = element.split(';').map((part) => part.trim().toLowerCase())
     const refused = parameters.some((parameter) => /^q=0(\.0{0,3})?$/.test(parameter))
     return (coding === 'gzip' || coding === 'x-gzip' || coding === '*') && !refused
   })

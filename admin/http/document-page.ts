@@ -101,7 +101,7 @@ function curl(
   { security, parameters = [], requestBody }: ShownOperation,
 ) {
   const filled = parameters
-    .filter((each) => each.in === 'path' && each.example !== undefined)
+    .filter((parameter) => parameter.in === 'path' && parameter.example !== undefined)
     .reduce((text, { name, example }) => text.replace(`{${name}}`, String(example)), path)
   const [type, body] = Object.entries(requestBody?.content ?? {})[0] ?? []
   return [
@@ -112,28 +112,32 @@ function curl(
   ].join(' \\\n  ')
 }
 
-function operation(path: string, method: string, of: ShownOperation): string {
-  const { operationId: id, summary, description = '', requestBody, responses } = of
+function operation(path: string, method: string, shown: ShownOperation): string {
+  const { operationId: id, summary, description = '', requestBody, responses } = shown
   const results = Object.entries(responses).map(
     ([status, { description: text, content = {} }]) =>
       `<details><summary>${status}: ${prose(text)}</summary>${contents(content, `${id} ${status}`)}</details>`,
   )
   return `<details id="${id}"><summary><h3><span class="method">${method}</span> <code>${escaped(path)}</code></h3> ${prose(summary)}</summary>
 <p>${prose(description)}</p>
-${parameters(of)}
+${parameters(shown)}
 ${requestBody === undefined ? '' : `<h4>Body${requestBody.required ? '' : ', optional'}</h4>${contents(requestBody.content, `the body of ${id}`)}`}
 <h4>Responses</h4>${results.join('')}
-<h4>As a command</h4><pre tabindex="0" role="region" aria-label="Command of ${id}">${escaped(curl(path, method, of))}</pre>
+<h4>As a command</h4><pre tabindex="0" role="region" aria-label="Command of ${id}">${escaped(curl(path, method, shown))}</pre>
 </details>`
 }
 
 export function documentPage({ info, tags, paths, components }: ShownDocument): string {
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, of]) => ({ path, method: method.toUpperCase(), of })),
+    Object.entries(methods).map(([method, shown]) => ({
+      path,
+      method: method.toUpperCase(),
+      of: shown,
+    })),
   )
   const sections = tags.map(({ name, description }) => {
-    const own = operations.filter(({ of }) => of.tags.includes(name))
-    const texts = own.map(({ path, method, of }) => operation(path, method, of))
+    const tagged = operations.filter(({ of: shown }) => shown.tags.includes(name))
+    const texts = tagged.map(({ path, method, of: shown }) => operation(path, method, shown))
     return `<section aria-labelledby="${name}"><h2 id="${name}">${name}</h2><p>${prose(description)}</p>${texts.join('\n')}</section>`
   })
   const schemas = Object.entries(components.schemas).map(

@@ -24,9 +24,9 @@ const valueText = (value: number) =>
 function line(name: string, sample: ScrapedSample): string {
   const { labels, sharedLabels, value, metricName = name } = sample
   let inside = ''
-  for (const each of [labels, sharedLabels])
-    for (const key in each)
-      inside += `${inside === '' ? '' : ','}${key}="${escaped(String(each[key]))}"`
+  for (const set of [labels, sharedLabels])
+    for (const key in set)
+      inside += `${inside === '' ? '' : ','}${key}="${escaped(String(set[key]))}"`
   return `${metricName}${inside === '' ? '' : `{${inside}}`} ${valueText(value)}\n`
 }
 

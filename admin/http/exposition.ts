@@ -28,12 +28,12 @@ export function preferredFormat(accept = ''): ScrapeFormat {
   const weights = { text: 0, protobuf: 0 }
   for (const range of accept.toLowerCase().split(',')) {
     const [type = '', ...parameters] = range.split(';').map((part) => part.trim())
-    const of = new Map(parameters.map((part) => part.split('=', 2) as [string, string]))
-    const weight = Number(of.get('q') ?? 1)
+    const keys = new Map(parameters.map((part) => part.split('=', 2) as [string, string]))
+    const weight = Number(keys.get('q') ?? 1)
     const isOurs =
       type === 'application/vnd.google.protobuf' &&
-      of.get('proto') === 'io.prometheus.client.metricfamily' &&
-      of.get('encoding') === 'delimited'
+      keys.get('proto') === 'io.prometheus.client.metricfamily' &&
+      keys.get('encoding') === 'delimited'
     if (isOurs) weights.protobuf = Math.max(weights.protobuf, weight)
     else if (textRange.test(type)) weights.text = Math.max(weights.text, weight)
   }

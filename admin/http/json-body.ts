@@ -24,8 +24,8 @@ const fault = (pointer: string, detail: string) => malformed([{ pointer, detail 
 const backslash = 92
 
 /** The offset after the string that begins at `at`. */
-function afterString(text: string, at: number): number {
-  for (let end = text.indexOf('"', at + 1); end !== -1; end = text.indexOf('"', end + 1)) {
+function afterString(text: string, start: number): number {
+  for (let end = text.indexOf('"', start + 1); end !== -1; end = text.indexOf('"', end + 1)) {
     let slashes = 0
     while (text.charCodeAt(end - 1 - slashes) === backslash) slashes++
     if (slashes % 2 === 0) return end + 1
@@ -78,24 +78,24 @@ function* scanned(text: string, entries: number): Generator<void, Scanned> {
   const isInList = () =>
     stack.at(-1)?.keys === null &&
     (stack.length === 1 || (stack.length === 2 && stack[0]!.keys !== null))
-  for (let at = 0; at < text.length && repeated.length < maxFaults; at++) {
-    if (at > nextYield) {
-      nextYield = at + scanStep
+  for (let index = 0; index < text.length && repeated.length < maxFaults; index++) {
+    if (index > nextYield) {
+      nextYield = index + scanStep
       yield
     }
     const top = stack.at(-1)
-    const char = text[at]
+    const char = text[index]
     if (char === '"') {
-      const end = afterString(text, at)
-      if (top?.keys != null) lastString = text.slice(at, end)
-      at = end - 1
+      const end = afterString(text, index)
+      if (top?.keys != null) lastString = text.slice(index, end)
+      index = end - 1
     } else if (char === '{' || char === '[') {
       if (stack.length === limits.levels) throw excess(`nested deeper than ${limits.levels} levels`)
-      if (char === '{' && isInList()) objects.push([at, -1])
+      if (char === '{' && isInList()) objects.push([index, -1])
       stack.push({ keys: char === '{' ? new Set() : null, part: '', index: 0 })
     } else if (char === '}' || char === ']') {
       stack.pop()
-      if (char === '}' && objects.length > 0 && isInList()) objects.at(-1)![1] = at + 1
+      if (char === '}' && objects.length > 0 && isInList()) objects.at(-1)![1] = index + 1
     } else if (char === ',' && top?.keys === null) {
       if (++top.index === entries) throw excess(`more than ${entries} entries`)
     } else if (char === ':' && top?.keys != null) {
@@ -234,11 +234,16 @@ function detailOf(issue: z.core.$ZodIssue): string {
   return message
 }
 
+/**
+ * The faults of one issue of a schema: an unknown field is one each, of which the first are named.
+ *
+ * @param issue its path is from the root of the body
+ */
 export function faultsOf(issue: z.core.$ZodIssue): ProblemFault[] {
-  const at = issue.path.map((part) => `/${escapePart(String(part))}`).join('')
-  if (issue.code !== 'unrecognized_keys') return [{ pointer: at, detail: detailOf(issue) }]
+  const pointer = issue.path.map((part) => `/${escapePart(String(part))}`).join('')
+  if (issue.code !== 'unrecognized_keys') return [{ pointer: pointer, detail: detailOf(issue) }]
   const keys = issue.keys.slice(0, maxFaults)
-  return keys.map((key) => ({ pointer: `${at}/${escapePart(key)}`, detail: 'unknown field' }))
+  return keys.map((key) => ({ pointer: `${pointer}/${escapePart(key)}`, detail: 'unknown field' }))
 }
 
 /**

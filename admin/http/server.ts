@@ -98,14 +98,14 @@ function unknownPaths(app: FastifyInstance) {
   app.addHook('onRoute', ({ method, url }) => {
     const route = routes.get(url) ?? { pattern: patternOf(url), methods: new Set() }
     routes.set(url, route)
-    for (const each of [method].flat()) route.methods.add(each)
+    for (const name of [method].flat()) route.methods.add(name)
   })
   return ({ method, url }: FastifyRequest, reply: FastifyReply): Problem => {
     const path = url.split('?', 1)[0]!
     const allowed = new Set<string>()
     reply.header('cache-control', 'no-store')
     for (const { pattern, methods } of routes.values())
-      if (pattern.test(path)) for (const each of methods) allowed.add(each)
+      if (pattern.test(path)) for (const method of methods) allowed.add(method)
     // if the method exists but the route did not match, for example because a name is too long, there is no such
     // resource
     if (allowed.size === 0 || allowed.has(method)) return new Problem('not_found')
@@ -232,9 +232,9 @@ export function createAdmin(deps: AdminDeps): Admin {
   return {
     app,
     async listen() {
-      const at = deps.listen.lastIndexOf(':')
-      const host = deps.listen.slice(0, at).replace(/^\[|\]$/g, '')
-      await app.listen({ host, port: Number(deps.listen.slice(at + 1)) })
+      const colon = deps.listen.lastIndexOf(':')
+      const host = deps.listen.slice(0, colon).replace(/^\[|\]$/g, '')
+      await app.listen({ host, port: Number(deps.listen.slice(colon + 1)) })
       return app.server.address() as AddressInfo
     },
     drain() {

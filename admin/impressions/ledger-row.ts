@@ -31,8 +31,8 @@ const longestIdentity = 256
 
 /** An identity that fits any index: the text itself, or its hash. */
 function identity(kind: string, text: string): string {
-  const whole = storable(text)
-  if (whole === text && Buffer.byteLength(text) <= longestIdentity) return `${kind}:${text}`
+  const complete = storable(text)
+  if (complete === text && Buffer.byteLength(text) <= longestIdentity) return `${kind}:${text}`
   return `${kind}:sha256:${createHash('sha256').update(text).digest('base64url')}`
 }
 
@@ -92,13 +92,17 @@ function isApplied(
   record: DecisionRecord,
   integration: Integration | null,
 ): boolean | null {
-  const [paid, own, sent] = [Number(cleared), ownPrice(record, integration), Number(record.outBa)]
-  if (record.via !== 'agent' || !(sent < own)) return null
-  const fromOwn = Math.abs(paid - own)
-  return !(fromOwn <= own * rounding && fromOwn < Math.abs(paid - sent))
+  const [paid, ownAmount, sent] = [
+    Number(cleared),
+    ownPrice(record, integration),
+    Number(record.outBa),
+  ]
+  if (record.via !== 'agent' || !(sent < ownAmount)) return null
+  const fromOwn = Math.abs(paid - ownAmount)
+  return !(fromOwn <= ownAmount * rounding && fromOwn < Math.abs(paid - sent))
 }
 
-function blank(notice: Notice, at: number) {
+function blank(notice: Notice, time: number) {
   return {
     event: notice.event,
     bid_id: ledgerBidId(notice.bidId),
@@ -125,7 +129,7 @@ function blank(notice: Notice, at: number) {
     over: 0,
     applied: null,
     decided_at: null,
-    at: Math.floor(at),
+    at: Math.floor(time),
   }
 }
 
@@ -145,16 +149,16 @@ const decided = (record: DecisionRecord) => ({
   in_ba: record.inBa,
   out_ba: record.outBa,
   currency: storable(record.currency),
-  decided_at: Math.floor(record.at),
+  decided_at: Math.floor(record.decidedAt),
 })
 
 export const rejectedRow = (
   notice: Notice,
   record: DecisionRecord | null,
   reason: string,
-  at: number,
+  time: number,
 ): LedgerRow => ({
-  ...blank(notice, at),
+  ...blank(notice, time),
   ...(record === null ? {} : decided(record)),
   decision: identity('rejected', `${reason}\n${notice.bidId}\n${notice.svcOpd ?? ''}`),
   status: 'rejected',
@@ -165,10 +169,10 @@ export const unattributedRow = (
   notice: Notice,
   supplier: string | null,
   reason: string,
-  at: number,
+  time: number,
   memo: string | null,
 ): LedgerRow => ({
-  ...blank(notice, at),
+  ...blank(notice, time),
   supplier,
   decision: bidIdentity(notice),
   status: 'unattributed',
@@ -184,8 +188,8 @@ export interface Attribution {
   reason: string | null
 }
 
-export function attributedRow(notice: Notice, of: Attribution, at: number): LedgerRow {
-  const { record, integration } = of
+export function attributedRow(notice: Notice, attribution: Attribution, time: number): LedgerRow {
+  const { record, integration } = attribution
   const money = armRules[record.arm].money && eventsOf(integration).money === notice.event
   const opd = integration?.opd
   const paidByDemandPrice = opd != null && opd !== 'invalid' && opd.priceDsp
@@ -193,17 +197,17 @@ export function attributedRow(notice: Notice, of: Attribution, at: number): Ledg
   const applied = isApplied(notice.price, record, integration)
   const revenue = paidByDemandPrice ? (priceDsp ?? record.inBa) : record.inBa
   return {
-    ...blank(notice, at),
+    ...blank(notice, time),
     ...decided(record),
     decision: record.id,
     status: 'attributed',
-    by: of.by,
+    by: attribution.by,
     price_dsp: priceDsp,
     // OPD earned nothing with a price that was not applied.
     margin: !money ? null : applied === false ? '0' : difference(revenue, notice.price),
-    late: of.late ? 1 : 0,
+    late: attribution.late ? 1 : 0,
     over: applied !== false && exceeds(notice.price, record.outBa, overShare) ? 1 : 0,
     applied: applied === null ? null : Number(applied),
-    reason: of.reason,
+    reason: attribution.reason,
   }
 }

@@ -45,18 +45,19 @@ export async function findDecision(
   const lookUp = async (notice: Notice) => ({
     notice,
     found: await engine.findDecision(
-      arrivedAt === undefined ? notice : { ...notice, at: arrivedAt },
+      arrivedAt === undefined ? notice : { ...notice, receivedAt: arrivedAt },
       mayUseLog,
     ),
   })
   if (otherBidIds === undefined) return lookUp(plain)
   const readings = [plain, ...otherBidIds.map((bidId) => ({ ...plain, bidId }))]
-  for (const each of readings)
-    if (isCredential(engine.explain(each.svcOpd ?? '', each.bidId).context)) return lookUp(each)
+  for (const reading of readings)
+    if (isCredential(engine.explain(reading.svcOpd ?? '', reading.bidId).context))
+      return lookUp(reading)
   const first = await lookUp(plain)
   if (first.found.record !== null || first.found.provisional) return first
-  for (const each of readings.slice(1)) {
-    const other = await lookUp(each)
+  for (const reading of readings.slice(1)) {
+    const other = await lookUp(reading)
     if (other.found.record !== null) return other
   }
   return first
@@ -102,5 +103,5 @@ export async function wonBeforeExpiry(
   const { record } = engine.explain(notice.svcOpd ?? '', notice.bidId)
   if (record === null) return false
   const only = { status: 'attributed' as const, supplier: record.supplier }
-  return isReported(ledger, notice, record.at - clockSlack, only)
+  return isReported(ledger, notice, record.decidedAt - clockSlack, only)
 }

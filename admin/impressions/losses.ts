@@ -29,24 +29,24 @@ export interface LossDeps
  */
 export function applyLossOutcome(
   { engine, counters }: Pick<LossDeps, 'engine' | 'counters'>,
-  { decision, body, at }: Outcome,
+  { decision, body, at: time }: Outcome,
 ): void {
   const loss = lossOutcome(body)
   counters.countLoss(loss.supplier, 'recorded')
-  applyLoss(engine, decisionOfLoss(decision, loss), loss, at)
+  applyLoss(engine, decisionOfLoss(decision, loss), loss, time)
 }
 
 function applyLoss(
   engine: LossDeps['engine'],
   record: DecisionRecord,
   { trains, least, past }: LossOutcome,
-  at: number,
+  time: number,
 ): void {
   if (trains)
     engine.learnLoss(
       record,
       least === undefined ? null : Number(least),
-      past === true ? at : undefined,
+      past === true ? time : undefined,
     )
   else engine.withdrawExposure(record)
 }
@@ -77,10 +77,10 @@ async function record(
   const { notice, found } = await findDecision(engine, sent, mayUseLog, time)
   if (mayUseLog?.(found.context) === false) return { status: 'rejected', ssp: '' }
   const { record, by } = visibleTo(found, caller, account)
-  const at = time ?? now()
+  const timestamp = time ?? now()
   if (record === null) {
     const { ssp = '', bidId } = notice
-    const isNew = await losses.record(`bid:${ssp}:${ledgerBidId(bidId)}`, at)
+    const isNew = await losses.record(`bid:${ssp}:${ledgerBidId(bidId)}`, timestamp)
     const known = seesSupplier(caller, ssp, account) && integration(ssp) !== null
     return { status: isNew ? 'unattributed' : 'duplicate', ssp: known ? ssp : '' }
   }
@@ -88,7 +88,7 @@ async function record(
   const won = { status: 'attributed' as const, supplier: ssp }
   const { training, money } = eventsOf(integration(ssp))
   for (const event of new Set([training, money]))
-    if (await isReported(ledger, { ...notice, event }, record.at - clockSlack, won))
+    if (await isReported(ledger, { ...notice, event }, record.decidedAt - clockSlack, won))
       return { status: 'duplicate', ssp }
   const outcome: LossOutcome = {
     supplier: ssp,
@@ -101,8 +101,8 @@ async function record(
     past: notice.past,
     reason: notice.reason,
   }
-  if (!(await losses.record(record.id, at, JSON.stringify(outcome))))
+  if (!(await losses.record(record.id, timestamp, JSON.stringify(outcome))))
     return { status: 'duplicate', ssp }
-  applyLoss(engine, record, outcome, at)
+  applyLoss(engine, record, outcome, timestamp)
   return { status: 'recorded', ssp }
 }

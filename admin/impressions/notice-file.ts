@@ -73,12 +73,12 @@ function noticeOf({
   event = '',
   ...values
 }: Values): Omit<FileNotice, 'file' | 'line'> | string {
-  const at = time === undefined || time === '' ? null : timeOf(time)
-  if (at === null && time !== undefined && time !== '') return 'time is not a time'
+  const timestamp = time === undefined || time === '' ? null : timeOf(time)
+  if (timestamp === null && time !== undefined && time !== '') return 'time is not a time'
   const isLoss = event === 'loss'
   const parsed = isLoss ? parseLoss(values, '') : parseNotice({ ...values, event }, '', true)
   if ('faults' in parsed) return parsed.faults.map(({ detail }) => detail).join(', ')
-  return { isLoss, notice: parsed.notice, time: at }
+  return { isLoss, notice: parsed.notice, time: timestamp }
 }
 
 /** The row of a line of NDJSON, or why it has none. */
@@ -112,7 +112,7 @@ class Rows {
     if (cells === null) return 'is not CSV: a quote is not closed'
     if (cells.length !== header.length)
       return `has ${cells.length} cells, and the header ${header.length}`
-    return Object.fromEntries(header.map((name, at) => [name, cells[at]!]))
+    return Object.fromEntries(header.map((name, index) => [name, cells[index]!]))
   }
 }
 

@@ -125,7 +125,7 @@ function otherReadings(url: string, bidId: string): { otherBidIds?: string[] } {
   } catch {
     // an invalid escape cannot be decoded
   }
-  const otherBidIds = [...new Set(readings)].filter((each) => each !== bidId)
+  const otherBidIds = [...new Set(readings)].filter((reading) => reading !== bidId)
   return otherBidIds.length > 0 ? { otherBidIds } : {}
 }
 
@@ -197,7 +197,7 @@ function decrypted(text: string, keys: { encryption: string; integrity: string }
   const iv = bytes.subarray(0, ivBytes)
   const pad = hmac(keys.encryption, iv)
   const price = Buffer.from(bytes.subarray(ivBytes, ivBytes + priceBytes))
-  for (let at = 0; at < priceBytes; at++) price[at]! ^= pad[at]!
+  for (let index = 0; index < priceBytes; index++) price[index]! ^= pad[index]!
   const signature = hmac(keys.integrity, price, iv).subarray(0, signatureBytes)
   if (!timingSafeEqual(signature, bytes.subarray(ivBytes + priceBytes))) return null
   return decimalText({ digits: price.readBigUInt64BE(), scale: 3 })

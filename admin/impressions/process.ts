@@ -131,10 +131,10 @@ export class Notices {
       return { status: 'rejected', code: 'invalid_parameters', faults: [cleared] }
     }
     const priced = { ...notice, price: cleared.price }
-    const at = time ?? this.deps.now()
+    const timestamp = time ?? this.deps.now()
     if (record !== null && by !== null)
-      return this.attribute(priced, lookup, record, by, caller, at)
-    return this.unattributed({ ...sent, ...priced }, lookup, caller, at)
+      return this.attribute(priced, lookup, record, by, caller, timestamp)
+    return this.unattributed({ ...sent, ...priced }, lookup, caller, timestamp)
   }
 
   /** Looks up an unattributed win again, which was counted when its notice arrived. Rejects if the store is lost. */
@@ -185,7 +185,7 @@ export class Notices {
     notice: Notice,
     lookup: VisibleLookup,
     caller: Caller | null,
-    at: number,
+    time: number,
   ): Promise<NoticeResult> {
     const { engine, ledger, contextTtl, account } = this.deps
     const named = this.labelOf(notice.ssp)
@@ -194,10 +194,10 @@ export class Notices {
       return this.reject(notice, null, 'implausible_price')
     if (lookup.context === 'expired' && (await wonBeforeExpiry(engine, ledger, notice)))
       return this.duplicate(notice, { supplier })
-    const same = { since: at - contextTtl(), supplier: notice.ssp ?? null }
+    const same = { since: time - contextTtl(), supplier: notice.ssp ?? null }
     const memo = memoOf(notice, ledgerBidId(notice.bidId), lookup.context, caller)
     const reason = reasonOf(lookup)
-    const row = unattributedRow(notice, supplier === '' ? null : supplier, reason, at, memo)
+    const row = unattributedRow(notice, supplier === '' ? null : supplier, reason, time, memo)
     const outcome = JSON.stringify({
       status: 'unattributed',
       supplier,
@@ -207,7 +207,7 @@ export class Notices {
     // the existing row is older than `contextTtl`: this is another win with a reused bid id
     const only = { supplier: notice.ssp }
     if (result === 'duplicate' && !(await isReported(ledger, notice, same.since, only)))
-      result = await ledger.record({ ...row, decision: `${row.decision}@${at}` }, same, outcome)
+      result = await ledger.record({ ...row, decision: `${row.decision}@${time}` }, same, outcome)
     if (result === 'duplicate') return this.duplicate(notice, { supplier })
     this.count(notice, 'unattributed', { supplier })
     return { status: 'unattributed', by: null, ...(reportedReasons.has(reason) ? { reason } : {}) }
@@ -219,12 +219,12 @@ export class Notices {
     record: DecisionRecord,
     by: 'context' | 'bid_log',
     caller: Caller | null,
-    at: number,
+    time: number,
   ): Promise<NoticeResult> {
     const { ledger, contextTtl } = this.deps
     const { supplier } = record
     const { late, context } = lookup
-    const earliest = at - contextTtl()
+    const earliest = time - contextTtl()
     const marginWithoutContext = needsContext(record) && by === 'bid_log'
     if (marginWithoutContext && !unreadableContexts.has(context)) {
       const only = { status: 'attributed' as const, supplier }
@@ -235,7 +235,7 @@ export class Notices {
     const integration = this.deps.integration(supplier)
     if (isImplausible(notice.price, record, integration))
       return this.reject(notice, record, 'implausible_price')
-    if (!(await this.recordWin(notice, lookup, record, by, caller, at)))
+    if (!(await this.recordWin(notice, lookup, record, by, caller, time)))
       return this.duplicate(notice, { ...record, by })
     this.count(notice, 'attributed', { ...record, by })
     return { status: 'attributed', by, ...(late ? { late } : {}) }
@@ -248,7 +248,7 @@ export class Notices {
     record: DecisionRecord,
     by: 'context' | 'bid_log',
     caller: Caller | null,
-    at: number,
+    time: number,
     isSecond = false,
   ): Promise<boolean> {
     const { ledger, contextTtl, counters, alert } = this.deps
@@ -256,9 +256,9 @@ export class Notices {
     const reason = unreadableContexts.has(context) ? `context_${context}` : null
     const integration = this.deps.integration(supplier)
     const attribution = { record, by, late, integration, reason }
-    const row = attributedRow(notice, attribution, at)
+    const row = attributedRow(notice, attribution, time)
     // an earlier notice may have been unattributed: its row is replaced by this one
-    const since = Math.max(at - contextTtl(), Math.min(record.at, at) - clockSlack)
+    const since = Math.max(time - contextTtl(), Math.min(record.decidedAt, time) - clockSlack)
     const same: SameWin = { since, supplier }
     const marginWithoutContext = needsContext(record) && by === 'bid_log'
     const trains = by === 'context' || (caller !== null && !marginWithoutContext)
@@ -335,7 +335,7 @@ export class Notices {
     code: Rejection,
   ): Promise<NoticeResult> {
     const { ledger, counters } = this.deps
-    const at = this.deps.now()
+    const time = this.deps.now()
     const labels = record ?? {
       supplier: this.labelOf(notice.ssp) || this.bidderOf(notice),
       mode: '',
@@ -343,8 +343,8 @@ export class Notices {
     const { supplier, mode } = labels
     const outcome = JSON.stringify({ status: 'rejected', supplier, mode } satisfies NoticeOutcome)
     // unauthenticated notices write rows at a limited rate; beyond it they are only counted
-    if (code !== 'context_required' || this.anonymousRefusals.takeToken(at))
-      await ledger.record(rejectedRow(notice, record, code, at), undefined, outcome)
+    if (code !== 'context_required' || this.anonymousRefusals.takeToken(time))
+      await ledger.record(rejectedRow(notice, record, code, time), undefined, outcome)
     else counters.refusedUnkept++
     this.count(notice, 'rejected', labels)
     return { status: 'rejected', code }
@@ -354,9 +354,9 @@ export class Notices {
     this.count(notice, 'duplicate', labels)
     const { supplier, mode = '', via = '', by = null } = labels
     const { publisher = '', domain = '', seat = '', facets } = labels
-    const at = this.deps.now()
+    const time = this.deps.now()
     const { event } = notice
-    this.deps.onDuplicate({ supplier, event, mode, via, publisher, domain, seat, facets, at })
+    this.deps.onDuplicate({ supplier, event, mode, via, publisher, domain, seat, facets, at: time })
     return { status: 'duplicate', by }
   }
 }

@@ -31,7 +31,12 @@ export interface Access extends Suppliers<ListedSupplier> {
 /** Account that sees all suppliers, and id of a hold of all. */
 export const everyone = '*'
 
-/** The suppliers that the caller may see. */
+/**
+ * The suppliers that the caller may see.
+ *
+ * @param suppliers of the configuration and of the API
+ * @param request whose caller is known: a call without a token has none
+ */
 export const visible = <S extends Owned>(
   { suppliers }: Suppliers<S>,
   { caller }: FastifyRequest,
@@ -40,6 +45,9 @@ export const visible = <S extends Owned>(
 /**
  * The supplier of this id.
  *
+ * @param suppliers of the configuration and of the API
+ * @param request whose caller is known
+ * @param id of the path, unless it is given
  * @throws Problem `unknown_supplier` if there is none, or it is of another account
  */
 export function find<S extends Owned>(
@@ -47,7 +55,7 @@ export function find<S extends Owned>(
   request: FastifyRequest,
   id = (request.params as { id: string }).id,
 ): S {
-  const supplier = visible(suppliers, request).find((each) => each.id === id)
+  const supplier = visible(suppliers, request).find((supplier) => supplier.id === id)
   if (supplier === undefined) throw new Problem('unknown_supplier')
   return supplier
 }
@@ -60,7 +68,11 @@ export const ofAllAccounts =
     throw new Problem('forbidden', { title: 'Only account * may do this' })
   }
 
-/** Who changes something, for the audit trail. */
+/**
+ * Who changes something, for the audit trail.
+ *
+ * @param request whose caller is known
+ */
 export const authorOf = ({ caller, id }: FastifyRequest): Author => ({
   who: caller!.subject,
   account: caller!.account,

@@ -119,9 +119,9 @@ export const auditRoute = (access: Access): Route => ({
     if (last !== undefined && rows.length === limit)
       reply.header('link', nextPage({ limit, ssp }, Number(last.id)))
     return rows.map(
-      ({ before: was, after: is, at, action, ...row }): AuditEntry => ({
+      ({ before: was, after: is, at: time, action, ...row }): AuditEntry => ({
         ...row,
-        at: new Date(Number(at)).toISOString(),
+        at: new Date(Number(time)).toISOString(),
         action: action as AuditEntry['action'],
         before: was === null ? null : JSON.parse(was),
         after: is === null ? null : JSON.parse(is),

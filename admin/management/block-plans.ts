@@ -83,9 +83,9 @@ export function changeOf(
 export function mergePatch(value: unknown, patch: unknown): unknown {
   if (!isObject(patch)) return patch
   const merged = new Map(isObject(value) ? Object.entries(value) : [])
-  for (const [key, each] of Object.entries(patch)) {
-    if (each === null) merged.delete(key)
-    else merged.set(key, mergePatch(merged.get(key), each))
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null) merged.delete(key)
+    else merged.set(key, mergePatch(merged.get(key), value))
   }
   // `__proto__` becomes a key like others, which the schema refuses.
   return Object.fromEntries(merged)
@@ -93,7 +93,11 @@ export function mergePatch(value: unknown, patch: unknown): unknown {
 
 export const etagOf = ({ version }: Pick<StoredBlock, 'version'>) => `"${version}"`
 
-/** The number of the last change of any supplier of the API; 0: there was none. */
+/**
+ * The number of the last change of any supplier of the API; 0: there was none.
+ *
+ * @param rows of all suppliers of the API, deleted ones included
+ */
 export const revisionOf = (rows: Iterable<StoredBlock>): number => {
   let newest = 0
   for (const { n } of rows) newest = Math.max(newest, n)
@@ -153,6 +157,8 @@ export interface ListPlan {
 /**
  * Checks a list as a whole.
  *
+ * @param rules how one block is checked, and which ids the file has
+ * @param list blocks, not checked yet. A long list is checked in slices
  * @throws Problem with every fault, with pointers into the list
  */
 export async function listFaults(rules: BlockRules, list: readonly unknown[]): Promise<void> {
@@ -162,22 +168,22 @@ export async function listFaults(rules: BlockRules, list: readonly unknown[]): P
   const slices = createSlices()
   for (const [index, block] of list.entries()) {
     await slices.next()
-    const at = `/${index}`
+    const place = `/${index}`
     if (!isObject(block)) {
-      faults.push({ pointer: at, detail: 'must be a JSON object' })
+      faults.push({ pointer: place, detail: 'must be a JSON object' })
       continue
     }
     const { id } = block
     if (typeof id === 'string' && rules.inFile(id))
-      conflicts.push({ pointer: `${at}/id`, detail: fileFault(rules, id) })
+      conflicts.push({ pointer: `${place}/id`, detail: fileFault(rules, id) })
     if (seen.has(id) && id !== undefined)
       faults.push({
-        pointer: `${at}/id`,
+        pointer: `${place}/id`,
         detail: `found ${JSON.stringify(id)}, which is used above, allowed: an id of its own`,
       })
     seen.add(id)
     for (const { pointer, detail } of rules.check(block))
-      faults.push({ pointer: at + pointer, detail })
+      faults.push({ pointer: place + pointer, detail })
   }
   if (conflicts.length > 0)
     throw new Problem('file_supplier', {

@@ -42,7 +42,7 @@ export interface EndpointAccess extends Access {
   endpoints(id: string): readonly ConfiguredEndpoint[]
   /** What each live node knows, this node first. */
   endpointNodes(): Promise<
-    readonly { node: string; of(id: string): readonly EndpointOnNode[] | undefined }[]
+    readonly { node: string; endpointsOf(id: string): readonly EndpointOnNode[] | undefined }[]
   >
 }
 
@@ -136,7 +136,8 @@ const example = {
   ],
 }
 
-const isoOf = (at: number | undefined) => (at === undefined ? null : new Date(at).toISOString())
+const isoOf = (time: number | undefined) =>
+  time === undefined ? null : new Date(time).toISOString()
 
 export function endpointRoutes(access: EndpointAccess): Route[] {
   const { store, changed, now } = access
@@ -149,7 +150,10 @@ export function endpointRoutes(access: EndpointAccess): Route[] {
     ])
     const decided = new Map(overrides.map((row) => [`${row.supplier} ${row.endpoint}`, row]))
     return ids.map((supplier) => {
-      const byNode = nodes.map(({ node, of }) => ({ node, known: of(supplier) ?? [] }))
+      const byNode = nodes.map(({ node, endpointsOf }) => ({
+        node,
+        known: endpointsOf(supplier) ?? [],
+      }))
       return {
         supplier,
         endpoints: access.endpoints(supplier).map((endpoint) => {
@@ -173,15 +177,15 @@ export function endpointRoutes(access: EndpointAccess): Route[] {
     who,
   })
 
-  const onNode = ({ state, failures, ...of }: EndpointOnNode) => ({
+  const onNode = ({ state, failures, ...rest }: EndpointOnNode) => ({
     state,
-    reason: of.reason ?? null,
-    since: isoOf(of.since),
-    next_try: isoOf(of.nextTry),
-    last_error: of.lastError?.text ?? null,
-    last_error_at: isoOf(of.lastError?.at),
+    reason: rest.reason ?? null,
+    since: isoOf(rest.since),
+    next_try: isoOf(rest.nextTry),
+    last_error: rest.lastError?.text ?? null,
+    last_error_at: isoOf(rest.lastError?.at),
     failures,
-    in_flight: of.inFlight ?? null,
+    in_flight: rest.inFlight ?? null,
   })
 
   async function change(request: FastifyRequest) {

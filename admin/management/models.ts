@@ -96,8 +96,8 @@ export function modelRoutes(access: ModelAccess): Route[] {
     return {
       frozen,
       models: modes.map((mode) => {
-        const at = rolledBackAt[mode]
-        const rolled_back_at = at === null ? null : new Date(at).toISOString()
+        const rolledBack = rolledBackAt[mode]
+        const rolled_back_at = rolledBack === null ? null : new Date(rolledBack).toISOString()
         return { mode, epoch: epochs[mode], rolled_back_at }
       }),
       resets: Object.fromEntries(Object.entries(resets).filter(([id]) => seen.has(id))),

@@ -18,7 +18,11 @@ interface ManagementDeps extends ModelAccess, EndpointAccess {
 /** Bytes. */
 const bodyLimit = 1024 * 1024
 
-/** The plugin of the calls that change suppliers, seats, holds and models. */
+/**
+ * The plugin of the calls that change suppliers, seats, holds and models.
+ *
+ * @param deps `now`: milliseconds since the epoch, the same on all nodes
+ */
 export function management(deps: ManagementDeps): FastifyPluginAsync {
   const routes = [
     ...supplierRoutes(deps),

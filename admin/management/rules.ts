@@ -40,10 +40,10 @@ function allotmentFaults(
   return centers.flatMap(({ location, client_qps }): ProblemFault[] => {
     const sum = sums.get(location) ?? 0
     if (client_qps === null || client_qps <= sum) return []
-    const at = asked.findIndex((each) => each.location === location)
+    const index = asked.findIndex((datacenter) => datacenter.location === location)
     return [
       {
-        pointer: at < 0 ? '/datacenters' : `/datacenters/${at}/client_qps`,
+        pointer: index < 0 ? '/datacenters' : `/datacenters/${index}/client_qps`,
         detail: `client_qps ${client_qps} of ${location} exceeds ${sum}, the sum of its seats' qps`,
       },
     ]
@@ -74,7 +74,7 @@ export function planCreate(rows: SupplierRows, body: CreateBody, names: Names): 
   if (wrongNames.length > 0) return refused('names_differ', wrongNames)
   const conflicts: ProblemFault[] = []
   const newSeats: Seat[] = []
-  for (const [at, { name, name_external, is_active, qps }] of body.dsp_seats.entries()) {
+  for (const [index, { name, name_external, is_active, qps }] of body.dsp_seats.entries()) {
     const current = rows.seats.find((seat) => seat.name === name)
     if (current === undefined)
       newSeats.push({
@@ -83,14 +83,15 @@ export function planCreate(rows: SupplierRows, body: CreateBody, names: Names): 
         is_active: is_active ?? true,
         qps: qps ?? [],
       })
-    else conflicts.push(...conflictsWith(current, body.dsp_seats[at]!, `/dsp_seats/${at}`, name))
+    else
+      conflicts.push(...conflictsWith(current, body.dsp_seats[index]!, `/dsp_seats/${index}`, name))
   }
   const newCenters: DataCenter[] = []
-  for (const [at, sent] of body.datacenters.entries()) {
+  for (const [index, sent] of body.datacenters.entries()) {
     const { location, client_qps = null, is_active = true } = sent
-    const current = rows.datacenters.find((each) => each.location === location)
+    const current = rows.datacenters.find((datacenter) => datacenter.location === location)
     if (current === undefined) newCenters.push({ location, client_qps, is_active })
-    else conflicts.push(...conflictsWith(current, sent, `/datacenters/${at}`, location))
+    else conflicts.push(...conflictsWith(current, sent, `/datacenters/${index}`, location))
   }
   if (conflicts.length > 0) return refused('exists', conflicts)
   const seats = [...rows.seats, ...newSeats]
@@ -128,19 +129,20 @@ function merged<T extends object>(
   const { key, editable } = lists[list]
   const nameOf = (row: object): unknown => row[key as keyof typeof row]
   const next = current.map((row) => ({ ...row }))
-  for (const [at, sent] of asked.entries()) {
-    const row = next.find((each) => nameOf(each) === nameOf(sent))
+  for (const [index, sent] of asked.entries()) {
+    const row = next.find((row) => nameOf(row) === nameOf(sent))
     if (row === undefined) {
       faults.push({
-        pointer: `/${list}/${at}/${key}`,
+        pointer: `/${list}/${index}/${key}`,
         detail: `no such entry: ${String(nameOf(sent))}; POST adds one`,
       })
       continue
     }
     for (const [field, value] of Object.entries(sent)) {
       if (!differs(row, field, value)) continue
-      if (editable.some((each) => each === field)) Object.assign(row, { [field]: value })
-      else faults.push({ pointer: `/${list}/${at}/${field}`, detail: `${field} cannot be edited` })
+      if (editable.some((name) => name === field)) Object.assign(row, { [field]: value })
+      else
+        faults.push({ pointer: `/${list}/${index}/${field}`, detail: `${field} cannot be edited` })
     }
   }
   return next

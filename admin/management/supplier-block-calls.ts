@@ -98,10 +98,10 @@ function listOf(body: unknown): Block[] {
   const list = isWrapped && entries.length === 1 ? (body as Block)['suppliers'] : body
   if (!Array.isArray(list))
     throw malformed([{ pointer: '', detail: 'must be a list of suppliers, or {"suppliers": […]}' }])
-  return list.map((each, index) => {
-    if (each === null || typeof each !== 'object' || Array.isArray(each))
+  return list.map((item, index) => {
+    if (item === null || typeof item !== 'object' || Array.isArray(item))
       throw malformed([{ pointer: `/${index}`, detail: 'must be a JSON object' }])
-    return blockOf(each)
+    return blockOf(item)
   })
 }
 
@@ -310,7 +310,7 @@ export class SupplierBlockCalls {
     const row = await readBlock(this.deps.store.db, id)
     const stored = row !== null && row.block !== null ? row : null
     if (this.deps.inFile(id)) {
-      const { account } = this.deps.fileSuppliers().find((each) => each.id === id)!
+      const { account } = this.deps.fileSuppliers().find((fileSupplier) => fileSupplier.id === id)!
       if (!canSee(caller, account)) throw unknownSupplier()
       if (stored !== null) reply.header('etag', etagOf(stored))
       return reply.send(this.ofFile(id, stored?.version))
@@ -329,11 +329,11 @@ export class SupplierBlockCalls {
     // The supplier may have been another account's; a deletion belongs to the account of the version before.
     const isVisible = (block: Block | null | undefined) =>
       block != null && canSee(request.caller!, accountOf(block))
-    return versions.slice(0, limit).flatMap(({ block, at, ...version }, index) => {
+    return versions.slice(0, limit).flatMap(({ block, at: time, ...version }, index) => {
       const before = versions[index + 1]?.block ?? null
       if (!isVisible(block ?? before)) return []
       const difference = blockDifferences(isVisible(before) ? before : null, block)
-      return [{ ...version, at: new Date(at).toISOString(), supplier: block, difference }]
+      return [{ ...version, at: new Date(time).toISOString(), supplier: block, difference }]
     })
   }
 }

@@ -56,8 +56,8 @@ const example = {
   opd: { enabled: 'shadow' },
 }
 
-const content = (of: z.ZodType, shown: unknown): Content => ({
-  schema: of,
+const content = (schema: z.ZodType, shown: unknown): Content => ({
+  schema: schema,
   example: shown,
   io: 'input',
 })
@@ -106,18 +106,21 @@ function schemasOf(deps: BlockDeps) {
       supplier: schema.nullable(),
     })
     .meta({ id: 'SupplierDryRun' })
-  const whole = (description: string) => ({
+  const supplierAnswer = (description: string) => ({
     description: `${description}. With \`dryRun\`: what would be changed`,
     headers: etag,
     content: content(z.union([schema, resultSchema]), shown),
   })
-  return { schema, sentSchema, whole }
+  return { schema, sentSchema, whole: supplierAnswer }
 }
 
 type Schemas = ReturnType<typeof schemasOf>
 
 /** Calls of the list of all suppliers. */
-function listRoutes(calls: SupplierBlockCalls, { schema, sentSchema, whole }: Schemas): Route[] {
+function listRoutes(
+  calls: SupplierBlockCalls,
+  { schema, sentSchema, whole: supplierAnswer }: Schemas,
+): Route[] {
   return [
     {
       ...{ method: 'GET', path: '/api/svc/suppliers/', id: 'listConfiguredSuppliers', tag, role },
@@ -139,7 +142,7 @@ function listRoutes(calls: SupplierBlockCalls, { schema, sentSchema, whole }: Sc
         'The keys are those of `suppliers[]` in the configuration file. Secrets are references, `{"file": "…"}` or `"${NAME}"`, which each node reads for itself. Every node acts on the supplier within two seconds. Account `*` only.',
       query: dryRunSchema,
       body: content(sentSchema, example),
-      answers: { 200: whole('A dry run'), 201: whole('The supplier') },
+      answers: { 200: supplierAnswer('A dry run'), 201: supplierAnswer('The supplier') },
       problems: [409, 422, 503],
       handler: ofAllAccounts(calls.create),
     },
@@ -178,7 +181,7 @@ function listRoutes(calls: SupplierBlockCalls, { schema, sentSchema, whole }: Sc
 /** Calls of one supplier. */
 function supplierRoutes(
   calls: SupplierBlockCalls,
-  { schema, sentSchema, whole }: Schemas,
+  { schema, sentSchema, whole: supplierAnswer }: Schemas,
 ): Route[] {
   return [
     {
@@ -202,7 +205,7 @@ function supplierRoutes(
       query: dryRunSchema,
       headers: ifMatch('428 without it, '),
       body: content(sentSchema, example),
-      answers: { 200: whole('The supplier after the change') },
+      answers: { 200: supplierAnswer('The supplier after the change') },
       problems: [404, 409, 412, 422, 428, 503],
       handler: ofAllAccounts(calls.replace),
     },
@@ -217,7 +220,7 @@ function supplierRoutes(
         example: { timeout: '100ms', opd: { share: 0.1 } },
         type: mergePatchType,
       },
-      answers: { 200: whole('The supplier after the change') },
+      answers: { 200: supplierAnswer('The supplier after the change') },
       problems: [404, 409, 412, 422, 428, 503],
       handler: ofAllAccounts(calls.patch),
     },
@@ -229,7 +232,7 @@ function supplierRoutes(
       query: dryRunSchema,
       headers: ifMatch('428 without it, '),
       answers: {
-        200: whole('A dry run'),
+        200: supplierAnswer('A dry run'),
         204: { description: 'The supplier is deleted' },
       },
       problems: [404, 409, 412, 428, 503],
@@ -239,7 +242,7 @@ function supplierRoutes(
 }
 
 /** Calls of the versions of a supplier. */
-function versionRoutes(calls: SupplierBlockCalls, { whole }: Schemas): Route[] {
+function versionRoutes(calls: SupplierBlockCalls, { whole: supplierAnswer }: Schemas): Route[] {
   return [
     {
       ...{ method: 'GET', path: `${path}history/`, id: 'listSupplierVersions', tag, role, params },
@@ -276,8 +279,8 @@ function versionRoutes(calls: SupplierBlockCalls, { whole }: Schemas): Route[] {
       headers: ifMatch(''),
       body: { schema: revertSchema, example: { version: 2 } },
       answers: {
-        200: whole('The supplier after the change'),
-        201: whole('The supplier, which was deleted before'),
+        200: supplierAnswer('The supplier after the change'),
+        201: supplierAnswer('The supplier, which was deleted before'),
       },
       problems: [404, 409, 412, 422, 503],
       handler: ofAllAccounts(calls.revert),
@@ -294,7 +297,11 @@ function supplierBlockRoutes(deps: BlockDeps): Route[] {
   ]
 }
 
-/** The plugin of `/api/svc/suppliers/`. */
+/**
+ * The plugin of `/api/svc/suppliers/`.
+ *
+ * @param deps `authenticate` answers a caller without a valid token
+ */
 export function supplierBlocks(
   deps: BlockDeps & { authenticate: Authenticate },
 ): FastifyPluginAsync {

@@ -18,7 +18,7 @@ const etagOf = ({ revision }: SupplierRows) => `"${revision}"`
 
 /** RFC 9110 13.1.1: `*` or a list of strong validators. */
 export const matches = (header: string, etag: string) =>
-  header.trim() === '*' || header.split(',').some((each) => each.trim() === etag)
+  header.trim() === '*' || header.split(',').some((tag) => tag.trim() === etag)
 
 const example: SupplierResource = {
   id: 'acme',
@@ -38,7 +38,7 @@ const params = { id: ['The id of the supplier', 'acme'] } as const
 const headers = {
   'If-Match': 'The `ETag` that the change is based on; 412 if the supplier has changed since.',
 }
-const whole = (description: string): Answer => ({
+const supplierAnswer = (description: string): Answer => ({
   description,
   headers: {
     ETag: { description: 'For `If-Match`', schema: { type: 'string' }, example: '"3"' },
@@ -59,7 +59,7 @@ class SupplierCalls {
       this.access.store,
       suppliers.map(({ id }) => id),
     )
-    return suppliers.map((supplier, at) => resource(supplier, rows[at]!))
+    return suppliers.map((supplier, index) => resource(supplier, rows[index]!))
   }
 
   readonly one = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
@@ -128,7 +128,7 @@ export function supplierRoutes(access: Access): Route[] {
       summary: 'One supplier',
       role: 'viewer',
       params,
-      answers: { 200: whole('The supplier') },
+      answers: { 200: supplierAnswer('The supplier') },
       problems: [404, 503],
       handler: calls.one,
     },
@@ -147,7 +147,7 @@ export function supplierRoutes(access: Access): Route[] {
         schema: createSchema,
         example: { dsp_seats: example.dsp_seats, datacenters: example.datacenters },
       },
-      answers: { 201: whole('The supplier after the change') },
+      answers: { 201: supplierAnswer('The supplier after the change') },
       problems: [404, 409, 412, 422, 503],
       handler: (request, reply) => calls.change(request, reply, 'create', createSchema, planCreate),
     },
@@ -169,7 +169,7 @@ export function supplierRoutes(access: Access): Route[] {
           datacenters: [{ location: 'us-east', client_qps: null }],
         },
       },
-      answers: { 200: whole('The supplier after the change') },
+      answers: { 200: supplierAnswer('The supplier after the change') },
       problems: [404, 412, 422, 503],
       handler: (request, reply) => calls.change(request, reply, 'update', updateSchema, planUpdate),
     },

@@ -231,7 +231,11 @@ function serverOf(call: McpCall): Server {
 /** A message of JSON-RPC 2.0, which the library reads. */
 const messageSchema = z.looseObject({ jsonrpc: z.literal('2.0'), method: z.string().optional() })
 
-/** The plugin of `/mcp`. */
+/**
+ * The plugin of `/mcp`.
+ *
+ * @param deps the calls that are tools, and who may call them
+ */
 export function mcp(deps: McpDeps): FastifyPluginAsync {
   return async (app) => {
     const route: Route = {

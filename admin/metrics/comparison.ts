@@ -20,7 +20,11 @@ function addedArms(a: ArmSums, b: ArmSums): ArmSums {
   }
 }
 
-/** The two sums may still change. */
+/**
+ * The sums of optimised bids, which are copied, and those of the holdout, which may still change.
+ *
+ * @param stats of one supplier and mode
+ */
 export const armPairOf = (stats: ModeStats): ArmPair => ({
   optimised: addedArms(stats.sums('treated'), stats.sums('explored')),
   holdout: stats.sums('holdout'),
@@ -56,16 +60,17 @@ const hasCounted = ({ bids, wins, spend }: ArmSums) => bids > 0 || wins > 0 || s
  */
 export function armMetrics(stats: EngineStats, top: () => ReadonlySet<ModeStats>): MetricRow[] {
   function* rows(arm: keyof ArmPair): Generator<[ModeStats, Labels] | null> {
-    for (const [ssp, own] of stats.suppliers) {
+    for (const [ssp, supplierStats] of stats.suppliers) {
       for (const mode of modes)
-        if (hasCounted(armPairOf(own.modes[mode])[arm])) yield [own.modes[mode], { ssp, mode, arm }]
+        if (hasCounted(armPairOf(supplierStats.modes[mode])[arm]))
+          yield [supplierStats.modes[mode], { ssp, mode, arm }]
       yield null
     }
   }
   return sums.map(([name, field, help]) => {
     const folded = comparedArms.map((arm) => ({
       arm,
-      sum: new FoldedSum((of: ModeStats) => armPairOf(of)[arm][field]),
+      sum: new FoldedSum((modeStats: ModeStats) => armPairOf(modeStats)[arm][field]),
     }))
     return counter(name, help, function* () {
       for (const { arm, sum } of folded) yield* sum.samples(rows(arm), top())

@@ -32,25 +32,28 @@ const live = (stats: ModeStats) =>
 
 /** Arms and reasons to leave a bid unchanged share one label; `fixed` bids count under their reason. */
 function* bidSamples(stats: EngineStats): Generator<Sample | null> {
-  for (const [ssp, own] of stats.suppliers)
+  for (const [ssp, supplierStats] of stats.suppliers)
     for (const mode of modes) {
       yield null
-      const of = own.modes[mode]
-      for (const [at, reason] of bidReasons.entries())
-        if (of.left[at]! > 0) yield { value: of.left[at]!, labels: { ssp, mode, reason } }
+      const modeStats = supplierStats.modes[mode]
+      for (const [index, reason] of bidReasons.entries())
+        if (modeStats.left[index]! > 0)
+          yield { value: modeStats.left[index]!, labels: { ssp, mode, reason } }
       for (const arm of arms) {
-        const { bids } = of.sums(arm)
+        const { bids } = modeStats.sums(arm)
         if (arm !== 'fixed' && bids > 0) yield { value: bids, labels: { ssp, mode, reason: arm } }
       }
     }
 }
 
 function* answerSamples(stats: EngineStats): Generator<Sample | null> {
-  for (const [ssp, own] of stats.suppliers) {
+  for (const [ssp, supplierStats] of stats.suppliers) {
     yield null
-    for (const [at, reason] of responseReasons.entries())
-      if (own.responses[at]! > 0) yield { value: own.responses[at]!, labels: { ssp, reason } }
-    if (own.faults > 0) yield { value: own.faults, labels: { ssp, reason: 'fault' } }
+    for (const [index, reason] of responseReasons.entries())
+      if (supplierStats.responses[index]! > 0)
+        yield { value: supplierStats.responses[index]!, labels: { ssp, reason } }
+    if (supplierStats.faults > 0)
+      yield { value: supplierStats.faults, labels: { ssp, reason: 'fault' } }
   }
 }
 
@@ -58,13 +61,14 @@ function* answerSamples(stats: EngineStats): Generator<Sample | null> {
 function factorSamples(name: string, stats: EngineStats): () => Generator<Sample | null> {
   const series = modes.map((mode) => ({
     mode,
-    of: new HistogramSeries(name, classicBuckets(factorBounds)),
+    histograms: new HistogramSeries(name, classicBuckets(factorBounds)),
   }))
   function* histograms(mode: Mode): Generator<[Labels, Histogram]> {
     for (const [ssp, { modes }] of stats.suppliers) yield [{ ssp, mode }, modes[mode].factors]
   }
   return function* () {
-    for (const { mode, of } of series) yield* of.samples(histograms(mode), { ssp: others, mode })
+    for (const { mode, histograms: folded } of series)
+      yield* folded.samples(histograms(mode), { ssp: others, mode })
   }
 }
 
@@ -102,12 +106,12 @@ class EngineRows {
       counter(
         'bidweir_in_price_sum_total',
         'in_ba of priced bids, CPM in the base currency',
-        this.folded((of) => of.inSum),
+        this.folded((modeStats) => modeStats.inSum),
       ),
       counter(
         'bidweir_out_price_sum_total',
         'out_ba of priced bids, CPM in the base currency',
-        this.folded((of) => of.outSum),
+        this.folded((modeStats) => modeStats.outSum),
       ),
       ...armMetrics(this.stats, () => this.top),
     ]
@@ -125,10 +129,10 @@ class EngineRows {
           ),
       ),
       counter('bidweir_opd_guard_alarms_total', 'How often a guard began to act', () =>
-        this.each(({ alarms }, labels) =>
-          guards.flatMap((guard, at) =>
-            isAlarm(guard) && alarms[at]! > 0
-              ? [{ value: alarms[at]!, labels: { ...labels, guard } }]
+        this.samplesOf(({ alarms }, labels) =>
+          guards.flatMap((guard, index) =>
+            isAlarm(guard) && alarms[index]! > 0
+              ? [{ value: alarms[index]!, labels: { ...labels, guard } }]
               : [],
           ),
         ),
@@ -146,17 +150,17 @@ class EngineRows {
       counter(
         'bidweir_learner_errors_total',
         'Decisions for which the model failed',
-        this.failures((of) => of.learnerErrors),
+        this.failures((modeStats) => modeStats.learnerErrors),
       ),
       counter(
         'bidweir_contexts_cut_total',
         'Contexts that were too long to contain the features of the model',
-        this.failures((of) => of.contextsCut),
+        this.failures((modeStats) => modeStats.contextsCut),
       ),
       counter(
         'bidweir_opd_exposures_left_out_total',
         'Decisions that do not train the model, nor do their wins: beyond 4,000 a second it is trained with a sample',
-        this.failures((of) => of.exposuresLeftOut),
+        this.failures((modeStats) => modeStats.exposuresLeftOut),
       ),
     ]
   }
@@ -203,15 +207,17 @@ class EngineRows {
     yield* bidSamples(this.stats)
   }
 
-  private *each(samples: (of: ModeStats, labels: Labels) => Iterable<Sample>) {
+  private *samplesOf(samples: (modeStats: ModeStats, labels: Labels) => Iterable<Sample>) {
     for (const row of this.rows())
       if (row === null) yield null
       else yield* samples(...row)
   }
 
   /** Those with the most bids. */
-  private eachTop(samples: (of: ModeStats, labels: Labels) => Iterable<Sample>) {
-    return this.each((of, labels) => (this.top.has(of) ? samples(of, labels) : []))
+  private eachTop(samples: (modeStats: ModeStats, labels: Labels) => Iterable<Sample>) {
+    return this.samplesOf((modeStats, labels) =>
+      this.top.has(modeStats) ? samples(modeStats, labels) : [],
+    )
   }
 
   /** Those with the most bids. */
@@ -224,11 +230,14 @@ class EngineRows {
   }
 
   /** Absent while it is 0. */
-  private failures(value: (of: ModeStats) => number) {
-    return () => this.each((of, labels) => (value(of) === 0 ? [] : [{ value: value(of), labels }]))
+  private failures(value: (modeStats: ModeStats) => number) {
+    return () =>
+      this.samplesOf((modeStats, labels) =>
+        value(modeStats) === 0 ? [] : [{ value: value(modeStats), labels }],
+      )
   }
 
-  private folded(value: (of: ModeStats) => number) {
+  private folded(value: (modeStats: ModeStats) => number) {
     const sum = new FoldedSum(value)
     return () => sum.samples(this.rows(), this.top)
   }

@@ -14,7 +14,7 @@ import type { ImpressionCounters, SupplierMoney } from '../impressions/counters.
 export function noticeMetrics(counters: ImpressionCounters): MetricRow[] {
   const labelled = (names: readonly string[], key: string) => {
     const values = key.split('\t')
-    return Object.fromEntries(names.map((name, at) => [name, values[at] ?? '']))
+    return Object.fromEntries(names.map((name, index) => [name, values[index] ?? '']))
   }
   let top: ReadonlySet<SupplierMoney> = new Set()
   function* moneyRows() {
@@ -43,8 +43,8 @@ export function noticeMetrics(counters: ImpressionCounters): MetricRow[] {
     for (const [key, value] of seen)
       yield { value, labels: labelled(['ssp', 'mode', 'status', 'attribution', 'event'], key) }
   }
-  function* names(of: ImpressionCounters['publishers'], label: 'publisher' | 'domain') {
-    for (const { ssp, mode, name, value } of of.samples())
+  function* names(counts: ImpressionCounters['publishers'], label: 'publisher' | 'domain') {
+    for (const { ssp, mode, name, value } of counts.samples())
       yield { value, labels: { ssp, mode, [label]: name } }
   }
 

@@ -65,7 +65,12 @@ function nodeMetrics({ invalid, bidLog, model }: OpdMetricsDeps): MetricRow[] {
   ]
 }
 
-/** Registers the metrics of pricing and of notices. */
+/**
+ * Registers the metrics of pricing and of notices.
+ *
+ * @param registry in which none of these names is registered yet
+ * @param deps are read at each scrape
+ */
 export function opdMetrics(registry: Registry, deps: OpdMetricsDeps): void {
   registerRows(registry, [
     ...engineMetrics(deps.stats, deps.kept),
@@ -74,7 +79,12 @@ export function opdMetrics(registry: Registry, deps: OpdMetricsDeps): void {
   ])
 }
 
-/** Registers the metrics of wins that were looked up again. */
+/**
+ * Registers the metrics of wins that were looked up again.
+ *
+ * @param registry in which none of these names is registered yet
+ * @param counts since the start, read at each scrape
+ */
 export function reconcilerMetrics(
   registry: Registry,
   counts: Readonly<Record<SecondResult, number>>,
@@ -88,7 +98,12 @@ export function reconcilerMetrics(
   ])
 }
 
-/** Registers the metrics of refused log-ins and tokens. */
+/**
+ * Registers the metrics of refused log-ins and tokens.
+ *
+ * @param registry in which none of these names is registered yet
+ * @param failures since the start, by kind, read at each scrape
+ */
 export function authMetrics(registry: Registry, failures: ReadonlyMap<string, number>): void {
   registerRows(registry, [
     counter(

@@ -138,7 +138,7 @@ function explained(record: DecisionRecord, late: boolean): Decision {
     ssp: record.supplier,
     mode: record.mode,
     context: 'valid',
-    decided_at: new Date(record.at).toISOString(),
+    decided_at: new Date(record.decidedAt).toISOString(),
     late,
     arm,
     reason: reasonOf(record),
@@ -169,7 +169,11 @@ const bidQuery = z.strictObject({
   ssp: z.string().optional().describe('The supplier, if several have sent this bid id'),
 })
 
-/** Without a context: the latest decision of the bid log. */
+/**
+ * Without a context: the latest decision of the bid log.
+ *
+ * @param deps `account`: the account of a supplier by its id, null: of none
+ */
 export const bidRoute = ({ engine, account }: DecisionsDeps): Route => ({
   method: 'GET',
   path: '/api/svc/decisions/',
@@ -198,7 +202,11 @@ export const bidRoute = ({ engine, account }: DecisionsDeps): Route => ({
   },
 })
 
-/** The plugin of the call that explains a decision. */
+/**
+ * The plugin of the call that explains a decision.
+ *
+ * @param deps `account`: the account of a supplier by its id, null: of none
+ */
 export function decisions({
   engine,
   authenticate,

@@ -108,7 +108,11 @@ async function written(
   return `${text}]`
 }
 
-/** The plugin of `/opd/…_yesbid`, standalone prices. */
+/**
+ * The plugin of `/opd/…_yesbid`, standalone prices.
+ *
+ * @param deps `account`: the account of a supplier by its id, null: of none
+ */
 export function standalone({ engine, authenticate, account }: StandaloneDeps): FastifyPluginAsync {
   const route: Route = {
     ...call,

@@ -34,11 +34,11 @@ interface DailyReportDeps {
 const [every, again] = [30_000, 300_000]
 
 /** The last whole day at a time, and when its report is due. */
-export function dayBefore(now: number, { at, tz }: Pick<DailySettings, 'at' | 'tz'>) {
+export function dayBefore(now: number, { at: time, tz }: Pick<DailySettings, 'at' | 'tz'>) {
   const to = dayOf(now, tz)
   // noon of the day before, also where days have 23 or 25 hours
   const from = dayOf(to - 12 * hour, tz)
-  const [hours = 0, minutes = 0] = at.split(':').map(Number)
+  const [hours = 0, minutes = 0] = time.split(':').map(Number)
   const wall = to + offsetAt(to, tz) + hours * hour + minutes * 60_000
   return { from, to, due: instantOf(wall, tz), name: textOf(from, tz).slice(0, 10) }
 }
@@ -79,10 +79,10 @@ export class DailyReport {
   /** Whether this node sends it: the first one, or the first after a failure. */
   private async claim(day: string): Promise<boolean> {
     const { store, now } = this.deps
-    const at = now()
-    const { rows } = await sql`insert into daily_reports (day, sent, at) values (${day}, 0, ${at})
-      on conflict (day) do update set at = ${at}
-      where daily_reports.sent = 0 and daily_reports.at <= ${at - again} returning day`.execute(
+    const time = now()
+    const { rows } = await sql`insert into daily_reports (day, sent, at) values (${day}, 0, ${time})
+      on conflict (day) do update set at = ${time}
+      where daily_reports.sent = 0 and daily_reports.at <= ${time - again} returning day`.execute(
       store.db,
     )
     return rows.length > 0

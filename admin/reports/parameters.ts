@@ -15,7 +15,7 @@ const isoTime = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d
 
 interface SentTime {
   /** Milliseconds since the epoch; without a zone, as if the text were in UTC. */
-  at: number
+  time: number
   hasZone: boolean
 }
 
@@ -24,15 +24,15 @@ function readTime(sent: string): SentTime | null {
   // the plus of a zone, if it was not escaped
   const text = sent.replace(/ (?=\d\d:\d\d$)/, '+')
   if (/^\d{1,16}$/.test(text))
-    return Number.isSafeInteger(Number(text)) ? { at: Number(text), hasZone: true } : null
-  const [whole, date, time, , , zone] = isoTime.exec(text) ?? []
-  if (whole === undefined) return null
+    return Number.isSafeInteger(Number(text)) ? { time: Number(text), hasZone: true } : null
+  const [timeText, date, time, , , zone] = isoTime.exec(text) ?? []
+  if (timeText === undefined) return null
   const midnight = new Date(`${date}T00:00:00Z`)
   if (Number.isNaN(midnight.getTime()) || !midnight.toISOString().startsWith(date!)) return null
   const hasZone = zone !== undefined
   // Date.parse takes a date for UTC, and a time without a zone for the zone of this machine
-  const at = Date.parse(time === undefined || hasZone ? whole : `${whole}Z`)
-  return Number.isNaN(at) ? null : { at, hasZone }
+  const timestamp = Date.parse(time === undefined || hasZone ? timeText : `${timeText}Z`)
+  return Number.isNaN(timestamp) ? null : { time: timestamp, hasZone }
 }
 
 /** A date, a time, or milliseconds since 1970. */
@@ -42,7 +42,7 @@ export const time = z
     const time = readTime(text)
     if (time === null)
       addIssue('must be a date, a time such as 2026-01-31T12:00:00Z, or milliseconds since 1970')
-    return time ?? { at: 0, hasZone: true }
+    return time ?? { time: 0, hasZone: true }
   })
   .optional()
   .meta({ type: ['string', 'integer'] })
@@ -118,7 +118,7 @@ export const querySchema = z.strictObject({
  */
 export function instantIn(time: SentTime | undefined, tz: string, otherwise: number): number {
   if (time === undefined) return otherwise
-  return time.hasZone ? time.at : instantOf(time.at, tz)
+  return time.hasZone ? time.time : instantOf(time.time, tz)
 }
 
 type ReportQuery = Omit<z.output<typeof querySchema>, 'by' | 'from' | 'to'> &

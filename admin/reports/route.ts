@@ -33,8 +33,8 @@ const lastTime = 8.64e15
 
 /** The first and the last day of the range, or the only one. */
 function fileName(name: string, from: number, to: number, tz: string): string {
-  const days = [from, Math.max(from, to - 1)].map((at) =>
-    textOf(Math.min(at, lastTime), tz).slice(0, 10),
+  const days = [from, Math.max(from, to - 1)].map((time) =>
+    textOf(Math.min(time, lastTime), tz).slice(0, 10),
   )
   return `bidweir-${name}-${[...new Set(days)].join('-to-')}.csv`
 }

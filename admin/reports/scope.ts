@@ -47,25 +47,25 @@ export interface Scope {
 
 const periods: Readonly<Record<string, number>> = { hour, day }
 
-function keyOf(by: Group, at: string, tz: string | undefined): RawBuilder<string> {
+function keyOf(by: Group, time: string, tz: string | undefined): RawBuilder<string> {
   // days of another zone are put together from hours later
   const span = by === 'day' && tz !== undefined && tz !== 'UTC' ? hour : periods[by]
   if (span === undefined)
     return sql<string>`coalesce(${sql.ref(by === 'ssp' ? 'supplier' : by)}, '')`
-  return sql<string>`cast((${sql.ref(at)} / ${sql.lit(span)}) * ${sql.lit(span)} as text)`
+  return sql<string>`cast((${sql.ref(time)} / ${sql.lit(span)}) * ${sql.lit(span)} as text)`
 }
 
 /** The group key of a row; `at` is the time column. With two groupings: `<length of the first>:<first><second>`. */
-export function groupKey({ by, then, tz }: Scope, at: string): RawBuilder<string> {
-  const first = keyOf(by, at, tz)
+export function groupKey({ by, then, tz }: Scope, time: string): RawBuilder<string> {
+  const first = keyOf(by, time, tz)
   if (then === undefined) return first
-  return sql<string>`cast(length(${first}) as text) || ':' || ${first} || ${keyOf(then, at, tz)}`
+  return sql<string>`cast(length(${first}) as text) || ':' || ${first} || ${keyOf(then, time, tz)}`
 }
 
 const shownKey = (key: string, by: Group, tz: string) => {
   if (periods[by] === undefined) return key
-  const at = Number(key)
-  return textOf(by === 'day' && tz !== 'UTC' ? dayOf(at, tz) : at, tz)
+  const time = Number(key)
+  return textOf(by === 'day' && tz !== 'UTC' ? dayOf(time, tz) : time, tz)
 }
 
 /** The keys of a group, as the report shows them. */
@@ -152,14 +152,14 @@ interface RollupState {
  * whole even if the range cuts it.
  */
 export function split({ from, to }: TimeRange, { until, sealed, stale }: RollupState): TimeRanges {
-  const whole = (at: number, otherwise: number) => (at < sealed ? hourOf(at) : otherwise)
-  const begin = whole(from, hourOf(from + hour - 1))
+  const fromHour = (time: number, otherwise: number) => (time < sealed ? hourOf(time) : otherwise)
+  const begin = fromHour(from, hourOf(from + hour - 1))
   const end = Math.min(until, to <= sealed ? hourOf(to + hour - 1) : hourOf(to))
   if (begin >= end) return { ledger: [{ from, to }], hours: null }
-  const within = stale.filter((at) => at >= begin && at < end)
+  const within = stale.filter((hour) => hour >= begin && hour < end)
   const ledger = [
     { from, to: begin },
-    ...within.map((at) => ({ from: at, to: at + hour })),
+    ...within.map((staleHour) => ({ from: staleHour, to: staleHour + hour })),
     { from: end, to },
   ].filter((part) => part.from < part.to)
   return { ledger, hours: { from: begin, to: end, stale: within } }

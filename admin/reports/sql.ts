@@ -76,10 +76,12 @@ function rowsOf(
           ...([table.facetNames, table.facets, sql.ref(facet), sql.ref('value')] as const),
           sql`dimension = ${sql.lit(facet)}`,
         ]
-  const key = sql.join(names.map((each) => sql.ref(each)))
+  const key = sql.join(names.map((name) => sql.ref(name)))
   const figures = [...sums, ...texts]
-  const plain = sql.join(figures.map((each) => sql.ref(each)))
-  const minus = sql.join(figures.map((each) => negative(each, !postgres && texts.includes(each))))
+  const plain = sql.join(figures.map((figure) => sql.ref(figure)))
+  const minus = sql.join(
+    figures.map((figure) => negative(figure, !postgres && texts.includes(figure))),
+  )
   const ofParts = sql`from ${sql.table(parts)} where ${within} and ${known}`
   return sql`(select ${key}, '' as ${name}, ${plain} from ${sql.table(all)} where ${within}
     union all select ${key}, ${value} as ${name}, ${plain} ${ofParts}
@@ -243,7 +245,7 @@ export async function otherRows(source: Source, scope: Scope, { ledger, hours }:
     const statuses = ['unattributed', 'rejected', 'voided']
     rows.push(...(await hourOthers(source, { ...scope, ...hours }, statuses, hours.stale)))
   }
-  const whole = { ...scope, from: hourOf(scope.from) }
-  rows.push(...(await hourOthers(source, whole, ['duplicate'])))
+  const fullHours = { ...scope, from: hourOf(scope.from) }
+  rows.push(...(await hourOthers(source, fullHours, ['duplicate'])))
   return rows
 }

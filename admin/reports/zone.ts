@@ -5,13 +5,13 @@ import { hour } from '../store/hour.ts'
 const formats = new Map<string, Intl.DateTimeFormat>()
 
 /** Milliseconds that the zone is ahead of UTC. Throws a RangeError for a zone that does not exist. */
-export function offsetAt(at: number, zone: string): number {
+export function offsetAt(time: number, zone: string): number {
   const format = getOrAdd(
     formats,
     zone,
     () => new Intl.DateTimeFormat('en-US', { timeZone: zone, timeZoneName: 'longOffset' }),
   )
-  const name = format.formatToParts(at).find(({ type }) => type === 'timeZoneName')?.value ?? ''
+  const name = format.formatToParts(time).find(({ type }) => type === 'timeZoneName')?.value ?? ''
   const [, sign, hours, minutes] = /([+-])(\d\d):(\d\d)/.exec(name) ?? ['', '+', '0', '0']
   return (sign === '-' ? -1 : 1) * (Number(hours) * hour + Number(minutes) * 60_000)
 }
@@ -39,16 +39,16 @@ export function instantOf(wall: number, zone: string): number {
 const two = (value: number) => String(Math.trunc(value)).padStart(2, '0')
 
 /** ISO 8601, with Z for UTC and an offset for other zones. */
-export function textOf(at: number, zone: string): string {
-  if (zone === 'UTC') return new Date(at).toISOString()
-  const offset = offsetAt(at, zone)
-  const wall = new Date(at + offset).toISOString().slice(0, 19)
+export function textOf(time: number, zone: string): string {
+  if (zone === 'UTC') return new Date(time).toISOString()
+  const offset = offsetAt(time, zone)
+  const wall = new Date(time + offset).toISOString().slice(0, 19)
   const minutes = Math.abs(offset) / 60_000
   return `${wall}${offset < 0 ? '-' : '+'}${two(minutes / 60)}:${two(minutes % 60)}`
 }
 
 /** The first instant of the day that `at` is in. */
-export function dayOf(at: number, zone: string): number {
-  const wall = new Date(at + offsetAt(at, zone))
+export function dayOf(time: number, zone: string): number {
+  const wall = new Date(time + offsetAt(time, zone))
   return instantOf(wall.setUTCHours(0, 0, 0, 0), zone)
 }

@@ -26,7 +26,7 @@ const keyOf = ({ rule, supplier, node }: Pick<Condition, 'rule' | 'supplier' | '
   JSON.stringify([rule, supplier, node])
 
 function* slices<T>(all: readonly T[]): Generator<T[]> {
-  for (let at = 0; at < all.length; at += slice) yield all.slice(at, at + slice)
+  for (let index = 0; index < all.length; index += slice) yield all.slice(index, index + slice)
 }
 
 /**
@@ -60,8 +60,8 @@ export async function updateAlerts(
   const begun = new Map<string, Condition>()
   const met = new Set<number>()
   const back: number[] = []
-  for (const each of found) {
-    const condition = { ...each, text: storable(each.text), node: storable(each.node) }
+  for (const problem of found) {
+    const condition = { ...problem, text: storable(problem.text), node: storable(problem.node) }
     const key = keyOf(condition)
     const row = known.get(key)
     if (row === undefined) {
@@ -76,14 +76,14 @@ export async function updateAlerts(
   }
   const missing = open.filter(({ id }) => !met.has(id))
   const ids = (rows: readonly Alert[]) => rows.map(({ id }) => id)
-  const set = async (of: readonly number[], values: Partial<Omit<Alert, 'id'>>) => {
-    for (const part of slices(of))
+  const set = async (ids: readonly number[], values: Partial<Omit<Alert, 'id'>>) => {
+    for (const part of slices(ids))
       await db.updateTable('alerts').set(values).where('id', 'in', part).execute()
   }
   for (const part of slices([...begun.values()]))
     await db
       .insertInto('alerts')
-      .values(part.map((each) => ({ ...each, began: now })))
+      .values(part.map((alert) => ({ ...alert, began: now })))
       .onConflict((conflict) => conflict.doNothing())
       .execute()
   await set(back, { gone: null })

@@ -36,9 +36,9 @@ const longestCurrency = 16
 /**
  * The UTC day of a time, counted from 1970-01-01.
  *
- * @param at milliseconds since the epoch
+ * @param time milliseconds since the epoch
  */
-export const dayNumber = (at: number) => Math.floor(at / day)
+export const dayNumber = (time: number) => Math.floor(time / day)
 
 const compared: readonly Arm[] = ['treated', 'explored', 'holdout']
 const isCompared = (arm: string | null): arm is Arm =>

@@ -26,7 +26,7 @@ const chunk = 500
 
 export async function auditAll(
   trx: Transaction<Tables>,
-  at: number,
+  time: number,
   entries: readonly AuditEntry[],
 ): Promise<void> {
   for (let from = 0; from < entries.length; from += chunk)
@@ -34,7 +34,7 @@ export async function auditAll(
       .insertInto('audit')
       .values(
         entries.slice(from, from + chunk).map((entry) => ({
-          at,
+          at: time,
           who: entry.who,
           account: entry.account,
           supplier: entry.supplier,
@@ -50,7 +50,7 @@ export async function auditAll(
 /**
  * Writes an entry of the audit trail, in the transaction of what it reports.
  *
- * @param at milliseconds since the epoch
+ * @param time milliseconds since the epoch
  */
-export const audit = (trx: Transaction<Tables>, at: number, entry: AuditEntry): Promise<void> =>
-  auditAll(trx, at, [entry])
+export const audit = (trx: Transaction<Tables>, time: number, entry: AuditEntry): Promise<void> =>
+  auditAll(trx, time, [entry])

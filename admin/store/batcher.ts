@@ -16,10 +16,10 @@ export function createBatcher<K, V>(read: (keys: K[]) => Promise<V[]>): (key: K)
   async function readBatch(batch: Waiting[]): Promise<void> {
     try {
       const answers = await read(batch.map(({ key }) => key))
-      for (const [at, { resolve }] of batch.entries()) resolve(answers[at] as V)
+      for (const [index, { resolve }] of batch.entries()) resolve(answers[index] as V)
     } catch (error) {
       // a key that the database rejects must not fail the others
-      if (batch.length > 1 && isRowError(error)) for (const each of batch) await readBatch([each])
+      if (batch.length > 1 && isRowError(error)) for (const item of batch) await readBatch([item])
       else for (const { reject } of batch) reject(error)
     }
   }
@@ -27,7 +27,8 @@ export function createBatcher<K, V>(read: (keys: K[]) => Promise<V[]>): (key: K)
   function start(): void {
     const all = waiting
     waiting = []
-    for (let at = 0; at < all.length; at += most) void readBatch(all.slice(at, at + most))
+    for (let index = 0; index < all.length; index += most)
+      void readBatch(all.slice(index, index + most))
   }
 
   return (key) =>

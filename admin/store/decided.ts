@@ -46,8 +46,8 @@ function partOf(text: string): number {
   return length + 7 * last + 61 * before + 131 * text.charCodeAt(length >> 1)
 }
 
-const sumsOf = ({ at, supplier, mode, arm, via }: DecisionRecord) => ({
-  ...{ hour: hourOf(at), supplier, mode, arm, via },
+const sumsOf = ({ decidedAt: time, supplier, mode, arm, via }: DecisionRecord) => ({
+  ...{ hour: hourOf(time), supplier, mode, arm, via },
   ...{ bids: 0, in_sum: 0, out_sum: 0 },
 })
 
@@ -62,7 +62,7 @@ function count<Row extends Counted>(
   make: (record: DecisionRecord) => Row,
 ): void {
   const { mode, arm, via } = record
-  let row = rows.find((each) => each.arm === arm && each.via === via && each.mode === mode)
+  let row = rows.find((row) => row.arm === arm && row.via === via && row.mode === mode)
   if (row === undefined) {
     row = make(record)
     rows.push(row)
@@ -151,10 +151,16 @@ export class DecidedBids implements DecisionObserver {
     this.recent[slot] = null
   }
 
-  private rowsOf({ at, supplier, publisher, domain, seat = '' }: DecisionRecord): SeatRow[] {
-    if (!(at >= this.begin && at < this.begin + hour)) {
+  private rowsOf({
+    decidedAt: time,
+    supplier,
+    publisher,
+    domain,
+    seat = '',
+  }: DecisionRecord): SeatRow[] {
+    if (!(time >= this.begin && time < this.begin + hour)) {
       for (let slot = 0; slot < slots; slot++) this.empty(slot)
-      this.begin = hourOf(at)
+      this.begin = hourOf(time)
     }
     const slot = slotOf(supplier, publisher, domain, seat)
     const known = this.recent[slot] ?? null

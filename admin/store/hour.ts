@@ -6,6 +6,6 @@ export const day = 24 * hour
 /**
  * The start of the hour of a time, also before 1970.
  *
- * @param at milliseconds since 1970, as the result
+ * @param time milliseconds since 1970, as the result
  */
-export const hourOf = (at: number): number => at - (((at % hour) + hour) % hour)
+export const hourOf = (time: number): number => time - (((time % hour) + hour) % hour)

@@ -118,7 +118,7 @@ function openSqlite(path: string, { now, owns = false }: StoreOptions): Database
     check,
     notify: async () => {},
     listen: () => null,
-    migrate: (at) => migrate(db, false, at),
+    migrate: (begin) => migrate(db, false, begin),
     connections: async () => null,
     pings: { store: ping },
   }
@@ -173,11 +173,11 @@ async function openPostgres(url: string, { log }: StoreOptions): Promise<Databas
     listen: (changed) => new Listening(url, changed, log),
     verify: async () => {},
     check: async () => {},
-    async migrate(at) {
+    async migrate(begin) {
       // a connection without time limits: a migration, and the wait for another node's, may take minutes
       const migrating = open(1, null)
       try {
-        return await migrate(migrating, true, at)
+        return await migrate(migrating, true, begin)
       } finally {
         await migrating.destroy()
       }
@@ -209,7 +209,7 @@ export async function openStore(url: string, options: StoreOptions): Promise<Sto
     ? openSqlite(url.slice(7), options)
     : await openPostgres(url, options)
   const { db, wins, postgres, verify, check, migrate, pings } = databases
-  const close = () => Promise.all([...new Set([db, wins])].map((each) => each.destroy()))
+  const close = () => Promise.all([...new Set([db, wins])].map((pool) => pool.destroy()))
   let migrated: string[]
   try {
     if (options.owns === true) await verify()

@@ -20,14 +20,14 @@ export function createLease(db: Kysely<Tables>, postgres: boolean, now: () => nu
   const clock = () => clockOf(postgres, now)
 
   async function set(free: RawBuilder<unknown>): Promise<boolean> {
-    const at = now()
+    const time = now()
     const { rows } = await sql<{ lease: number }>`
       update rolled set lease = ${clock()} + ${sql.lit(leaseLife)}
       where ${free} returning lease`.execute(db)
     const [row] = rows
     if (row === undefined) return false
     until = row.lease
-    setAt = at
+    setAt = time
     return true
   }
 

@@ -17,8 +17,8 @@ export const jsonRows = (postgres: boolean, text: string) =>
     : sql`(select value, key + 1 as n from json_each(${text})) as j`
 
 /** The member of a row at an index. */
-export const jsonMember = (postgres: boolean, at: number, type: string): RawBuilder<unknown> =>
-  postgres ? sql`(value ->> ${sql.lit(at)})::${sql.raw(type)}` : sql`value ->> ${sql.lit(at)}`
+export const jsonMember = (postgres: boolean, path: number, type: string): RawBuilder<unknown> =>
+  postgres ? sql`(value ->> ${sql.lit(path)})::${sql.raw(type)}` : sql`value ->> ${sql.lit(path)}`
 
 /**
  * Reason of an unattributed win that a caller reported for a bid of another account. An attributed win does not

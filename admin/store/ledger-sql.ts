@@ -95,7 +95,7 @@ function statementsOn(db: Kysely<Tables>) {
   return <R>(build: (text: string) => RawBuilder<R>) => {
     const compiled = build('').compile(db)
     return async (text: string, first: number, on: Kysely<Tables> = db) => {
-      const parameters = compiled.parameters.map((each) => (each === 0 ? first : text))
+      const parameters = compiled.parameters.map((parameter) => (parameter === 0 ? first : text))
       return (await on.executeQuery<R>({ ...compiled, parameters })).rows
     }
   }
@@ -106,7 +106,7 @@ const recentDays = (postgres: boolean) => (table: string) =>
   postgres ? sql`${sql.ref(`${table}.day`)} >= ${0}` : sql`true`
 
 export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
-  const member = (at: number, type: string) => jsonMember(postgres, at, type)
+  const member = (index: number, type: string) => jsonMember(postgres, index, type)
   const ledger = sql.table(ledgerTable(postgres))
   const [statement, recent] = [statementsOn(db), recentDays(postgres)]
   /** The win of the unattributed row `a` has a row already. */
@@ -127,7 +127,7 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
     json(rows.map((row) => names.map((name) => row[name])))
   const input = (text: string, names: readonly (keyof NewRow)[]) => sql`
     with input as (select ${sql.join(
-      names.map((name, at) => sql`${member(at, newRowTypes[name])} as ${sql.ref(name)}`),
+      names.map((name, index) => sql`${member(index, newRowTypes[name])} as ${sql.ref(name)}`),
     )} from ${jsonRows(postgres, text)})`
 
   const inserted = postgres ? [...stored, 'day'] : stored
@@ -248,8 +248,8 @@ function lookupsIn(db: Kysely<Tables>, postgres: boolean): LedgerSql['holds'] {
   const [statement, recent] = [statementsOn(db), recentDays(postgres)]
   const ledger = sql.table(ledgerTable(postgres))
   const types = ['text', 'text', 'bigint', 'text', 'text']
-  const [bidId, event, since, status, supplier] = types.map((type, at) =>
-    jsonMember(postgres, at, type),
+  const [bidId, event, since, status, supplier] = types.map((type, index) =>
+    jsonMember(postgres, index, type),
   )
   const row = sql`select 1 from ${ledger} as w where bid_id = ${bidId} and event = ${event}
     and at >= ${since} and status <> 'rejected' and (${status} is null or status = ${status})
@@ -261,16 +261,16 @@ function lookupsIn(db: Kysely<Tables>, postgres: boolean): LedgerSql['holds'] {
     select n from ${jsonRows(postgres, text)} ${match}`,
   )
   return async (lookups) => {
-    const rows = lookups.map((of) => [
-      of.bidId,
-      of.event,
-      Math.floor(of.since),
-      of.status,
-      of.supplier,
+    const rows = lookups.map((lookup) => [
+      lookup.bidId,
+      lookup.event,
+      Math.floor(lookup.since),
+      lookup.status,
+      lookup.supplier,
     ])
     const first = Math.min(...lookups.map(({ decidedSince }) => Math.floor(decidedSince / day)))
     const found = new Set((await find(json(rows), Math.max(0, first))).map(({ n }) => n))
-    return lookups.map((_lookup, at) => found.has(at + 1))
+    return lookups.map((_lookup, index) => found.has(index + 1))
   }
 }
 
@@ -340,10 +340,10 @@ export function createLedgerDays(db: Kysely<Tables>): LedgerDays {
   let known = new Set<number>()
   return {
     async ensure(days) {
-      for (const each of days) {
-        if (known.has(each)) continue
-        await createDay(db, each)
-        known.add(each)
+      for (const day of days) {
+        if (known.has(day)) continue
+        await createDay(db, day)
+        known.add(day)
       }
     },
     forget() {
@@ -356,8 +356,8 @@ export function createLedgerDays(db: Kysely<Tables>): LedgerDays {
 export async function createNextDays(db: Kysely<Tables>, now: number): Promise<void> {
   const today = Math.trunc(now / day)
   const ends = new Set((await partitionsOf(db)).map(({ end }) => end))
-  for (let each = today; each <= today + daysAhead; each++)
-    if (!ends.has(each + 1)) await createDay(db, each)
+  for (let number = today; number <= today + daysAhead; number++)
+    if (!ends.has(number + 1)) await createDay(db, number)
 }
 
 /** Days whose decisions are old enough to be dropped. */

@@ -62,15 +62,15 @@ function newRow(row: LedgerRow, same: SameWin | undefined, outcome: string | nul
 function independent(queue: readonly Waiting[]): number {
   const bidIds = new Map<string, Waiting>()
   let anyUnattributed = false
-  for (const [at, each] of queue.entries()) {
-    if (at === batchRows) return at
-    const { row } = each
+  for (const [index, entry] of queue.entries()) {
+    if (index === batchRows) return index
+    const { row } = entry
     const unattributed = row.status === 'unattributed'
     anyUnattributed ||= unattributed
     const other = bidIds.get(bidKeyOf(row))
-    if (other === undefined) bidIds.set(bidKeyOf(row), each)
+    if (other === undefined) bidIds.set(bidKeyOf(row), entry)
     else if (anyUnattributed && (unattributed || other.row.status === 'unattributed'))
-      if (keyOf(row) !== keyOf(other.row)) return at
+      if (keyOf(row) !== keyOf(other.row)) return index
   }
   return queue.length
 }
@@ -81,8 +81,8 @@ function outcomeOf(
   isFresh: boolean,
 ): Outcome[] {
   if (outcome === null) return []
-  const { decision, event, at } = row
-  return [{ kind: 'notice', decision, event, at, body: outcome, row: isFresh ? row : null }]
+  const { decision, event, at: time } = row
+  return [{ kind: 'notice', decision, event, at: time, body: outcome, row: isFresh ? row : null }]
 }
 
 /** The table of wins. `record` resolves when the row is on disk; notices of one turn share a transaction. */
@@ -185,7 +185,7 @@ export class Ledger {
     const { outcomes } = this
     // If a key occurs twice in a batch, only the first is inserted; the others are duplicates.
     const first = new Map<string, Waiting>()
-    for (const each of batch) if (!first.has(keyOf(each.row))) first.set(keyOf(each.row), each)
+    for (const entry of batch) if (!first.has(keyOf(entry.row))) first.set(keyOf(entry.row), entry)
     // sorted, so that two nodes do not deadlock on the same rows
     const id = outcomes.begin()
     const rows = [...first.values()]
@@ -203,10 +203,10 @@ export class Ledger {
       else outcomes.unanswered(id)
       // a row that the database rejects must not fail the rest of the batch
       if (batch.length > 1 && isRowError(error)) {
-        for (const each of batch) await this.commit([each])
+        for (const entry of batch) await this.commit([entry])
         return
       }
-      for (const each of batch) each.reject(unavailable(error))
+      for (const entry of batch) entry.reject(unavailable(error))
     }
     this.observe((performance.now() - began) / 1000)
   }
@@ -227,17 +227,17 @@ export class Ledger {
       // the rows are on disk: they stay there even if the sweep fails, and the sums of their hour sweep again
       const swept = await this.tracked(sweep(rows).catch(() => []))
       for (const row of swept) {
-        const own = first.get(keyOf(row))?.row.day === row.day
-        if (!own || !fresh.delete(keyOf(row))) this.replacedRows++
+        const sameDay = first.get(keyOf(row))?.row.day === row.day
+        if (!sameDay || !fresh.delete(keyOf(row))) this.replacedRows++
       }
     }
     this.outcomes.committed(
       id,
       [...first.values()].flatMap(({ row }) => outcomeOf(row, fresh.has(keyOf(row)))),
     )
-    for (const each of batch) {
-      const key = keyOf(each.row)
-      each.resolve(first.get(key) === each && fresh.has(key) ? 'recorded' : 'duplicate')
+    for (const entry of batch) {
+      const key = keyOf(entry.row)
+      entry.resolve(first.get(key) === entry && fresh.has(key) ? 'recorded' : 'duplicate')
     }
   }
 

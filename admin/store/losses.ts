@@ -24,7 +24,7 @@ export interface LossStore {
    * Resolves when the loss is on disk: true, or false if it was reported before. Rejects if the store is lost. The caller
    * applies the `outcome` in the turn of the event loop in which it gets true; after an error, the journal has it.
    */
-  record(decision: string, at: number, outcome?: string): Promise<boolean>
+  record(decision: string, time: number, outcome?: string): Promise<boolean>
 }
 
 /** Deletes some of the losses before `before`; whether there may be more. */
@@ -38,15 +38,17 @@ const keysOf = (rows: readonly { decision: string }[]) =>
   new Set(rows.map(({ decision }) => decision))
 
 export function createLosses(db: Kysely<Tables>, postgres: boolean, outcomes: Outcomes): LossStore {
-  const entryOf = ({ decision, at, outcome }: Loss) =>
-    outcome === null ? [] : [{ kind: 'loss' as const, decision, event: '', body: outcome, at }]
+  const entryOf = ({ decision, at: time, outcome }: Loss) =>
+    outcome === null
+      ? []
+      : [{ kind: 'loss' as const, decision, event: '', body: outcome, at: time }]
 
   /** PostgreSQL: one statement writes losses and journal. */
   async function insertTogether(losses: readonly Loss[], batch: string): Promise<Set<string>> {
     const text = json(
-      losses.map(({ decision, at, outcome }) => [decision, Math.floor(at), outcome]),
+      losses.map(({ decision, at: time, outcome }) => [decision, Math.floor(time), outcome]),
     )
-    const member = (at: number, type: string) => jsonMember(postgres, at, type)
+    const member = (index: number, type: string) => jsonMember(postgres, index, type)
     const { rows } = await sql<{ decision: string }>`
       with input as (select ${member(0, 'text')} as decision, ${member(1, 'bigint')} as at,
           ${member(2, 'text')} as outcome from ${jsonRows(postgres, text)}),
@@ -92,7 +94,7 @@ export function createLosses(db: Kysely<Tables>, postgres: boolean, outcomes: Ou
     }
   })
   return {
-    record: (decision, at, outcome) =>
-      record({ decision: decision.toWellFormed(), at, outcome: outcome ?? null }),
+    record: (decision, time, outcome) =>
+      record({ decision: decision.toWellFormed(), at: time, outcome: outcome ?? null }),
   }
 }

@@ -18,7 +18,6 @@ export const minuteSums = [
 export type MinuteSum = (typeof minuteSums)[number]
 export type MinuteRow = { supplier: string; minute: number } & Record<MinuteSum, number>
 
-export const minuteSumAt = Object.fromEntries(minuteSums.map((name, at) => [name, at])) as Record<
-  MinuteSum,
-  number
->
+export const minuteSumAt = Object.fromEntries(
+  minuteSums.map((name, index) => [name, index]),
+) as Record<MinuteSum, number>

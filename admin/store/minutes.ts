@@ -30,9 +30,9 @@ const mostWaiting = 50_000
  */
 function insertion(postgres: boolean, json: string) {
   const names = ['supplier', 'minute', ...minuteSums]
-  const value = (name: string, at: number) => {
-    if (!postgres) return sql`json_extract(value, ${sql.lit(`$[${at}]`)})`
-    const text = sql`value ->> ${sql.lit(at)}`
+  const value = (name: string, time: number) => {
+    if (!postgres) return sql`json_extract(value, ${sql.lit(`$[${time}]`)})`
+    const text = sql`value ->> ${sql.lit(time)}`
     if (name === 'supplier') return text
     return isMoney.has(name) ? sql`(${text})::double precision` : sql`(${text})::bigint`
   }
@@ -70,8 +70,8 @@ export class Minutes {
   }
 
   /** `at`: within the minute; `sums`: in the order of `minuteSums`. */
-  addSums(supplier: string, at: number, sums: Float64Array): void {
-    const begin = at - (at % minute)
+  addSums(supplier: string, time: number, sums: Float64Array): void {
+    const begin = time - (time % minute)
     const key = `${begin} ${supplier}`
     if (this.waiting.size >= mostWaiting && !this.waiting.has(key)) return
     const row = getOrAdd(this.waiting, key, () => ({

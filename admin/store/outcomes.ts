@@ -164,10 +164,10 @@ export class Outcomes {
   async insert(trx: Kysely<Tables>, batch: string, entries: readonly Entry[], applied = false) {
     if (entries.length === 0) return
     const { postgres } = this.deps
-    const member = (at: number, type = 'text') => jsonMember(postgres, at, type)
-    const rows = entries.map(({ kind, decision, event, body, at }) => [
+    const member = (index: number, type = 'text') => jsonMember(postgres, index, type)
+    const rows = entries.map(({ kind, decision, event, body, at: time }) => [
       ...[kind, decision, event, body],
-      Math.floor(at),
+      Math.floor(time),
     ])
     await sql`insert into outcomes (batch, place, node, applied, at, kind, decision, event, body)
       select ${batch}, n, ${this.node}, ${Number(applied)}, ${member(4, 'bigint')}, ${member(0)},
@@ -383,7 +383,7 @@ export class Outcomes {
     // the models are closed next
     if (this.closed) return
     const found = new Map<string, { outcomes: Outcome[]; applied: boolean }>()
-    for (const { batch, has_followed, kind, body, of, on, notified, ...row } of rows) {
+    for (const { batch, has_followed, kind, body, of: ofValue, on, notified, ...row } of rows) {
       // a commit that is answered meanwhile is not in doubt
       if (this.inFlight.has(batch) || this.batches.has(batch)) continue
       const outcomes = found.get(batch)?.outcomes ?? []
@@ -391,7 +391,7 @@ export class Outcomes {
       outcomes.push({
         kind,
         body,
-        decision: of,
+        decision: ofValue,
         event: on,
         row: isJoined ? row : null,
         at: Number(notified),

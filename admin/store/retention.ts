@@ -153,8 +153,8 @@ export class Retention {
     const { rows } = await sql<{ at: number | null }>`select min(at) as at
       from ${sql.table(ledgerTable(this.store.postgres))}
       where at >= ${from} and at < ${to}`.execute(db)
-    const at = rows[0]?.at ?? null
-    return at === null ? to : hourOf(at)
+    const time = rows[0]?.at ?? null
+    return time === null ? to : hourOf(time)
   }
 
   /** Sums the hours of `[from, to)` and records the progress in a column of `rolled`. */
@@ -186,13 +186,13 @@ export class Retention {
   private async addUpStale(from: number, to: number): Promise<void> {
     const { store } = this
     const marks = await staleHours(store.db)
-    const stale = marks.filter((each) => each.hour >= from && each.hour < to)
+    const stale = marks.filter((mark) => mark.hour >= from && mark.hour < to)
     if (stale.length === 0) return
     await this.reading(async (reader) => {
-      for (const each of stale) {
+      for (const mark of stale) {
         if (!(await this.mayContinue())) return
-        await addUpHour(store, reader, each.hour, this.briefPause)
-        await clearStale(store.db, each)
+        await addUpHour(store, reader, mark.hour, this.briefPause)
+        await clearStale(store.db, mark)
       }
     })
   }

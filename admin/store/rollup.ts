@@ -95,7 +95,7 @@ function createBufferedCounts<Row extends { supplier: string }>(
         return 1
       }
     }
-    for (const [at, row] of slice.entries()) if ((await writeRows([row])) === 0) return at
+    for (const [index, row] of slice.entries()) if ((await writeRows([row])) === 0) return index
     return slice.length
   }
 
@@ -194,14 +194,14 @@ function facetCounts<
   key: readonly string[],
   sums: readonly Name[],
 ) {
-  const whole = [...key, 'dimension', 'value']
+  const columns = [...key, 'dimension', 'value']
   return {
-    keyOf: (row: Row) => whole.map((name) => row[name as keyof Row]).join('\0'),
+    keyOf: (row: Row) => columns.map((name) => row[name as keyof Row]).join('\0'),
     merge(row: Row, other: Row) {
       for (const name of sums) (row[name] as number) += other[name]
     },
     pooled: () => null,
-    write: (rows: Row[]) => writeSums(store.db, 'add', { table, key: whole, sums }, rows),
+    write: (rows: Row[]) => writeSums(store.db, 'add', { table, key: columns, sums }, rows),
   }
 }
 
@@ -266,8 +266,8 @@ export function createRollup(store: Store, log: Log): Rollup {
       decidedSums,
     ),
   })
-  function addFacets({ facets: of, ...row }: FacetsRow): void {
-    for (const each of ofEachFacet(row, of)) facets.addRow(each)
+  function addFacets({ facets: byFacet, ...row }: FacetsRow): void {
+    for (const facetRow of ofEachFacet(row, byFacet)) facets.addRow(facetRow)
   }
   return {
     bids,
@@ -364,8 +364,8 @@ export function createDuplicateCounts(store: Store, log: Log): DuplicateCounts {
     count(notice) {
       const row = duplicateRow(notice)
       if (notice.facets !== undefined) {
-        const { publisher: _publisher, domain: _domain, seat: _seat, ...of } = row
-        for (const each of ofEachFacet(of, notice.facets)) facets.addRow(each)
+        const { publisher: _publisher, domain: _domain, seat: _seat, ...sums } = row
+        for (const facetRow of ofEachFacet(sums, notice.facets)) facets.addRow(facetRow)
       }
       addRow(row)
     },

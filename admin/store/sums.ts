@@ -6,7 +6,7 @@ const quoted = (names: readonly string[]) => names.map((name) => `"${name}"`).jo
 
 /** Rows of one parameter: of arrays, or of objects in PostgreSQL, which then knows the types of the columns. */
 function rowsFrom(isPostgres: boolean, table: keyof Tables, columns: readonly string[]) {
-  const fields = columns.map((_name, at) => `value->>${at}`)
+  const fields = columns.map((_name, index) => `value->>${index}`)
   return isPostgres
     ? [`select ${quoted(columns)} from json_populate_recordset(null::"${table}", `, ')']
     : // Without a condition SQLite takes `on` for that of a join.

@@ -125,7 +125,7 @@ function accountOf(block: Block): string | null {
 
 async function write(
   trx: Transaction<Tables>,
-  at: number,
+  time: number,
   n: number,
   author: Author,
   current: ReadonlyMap<string, StoredBlock>,
@@ -161,7 +161,7 @@ async function write(
         rows.map(({ supplier, version, block }, index) => ({
           supplier,
           version,
-          at,
+          at: time,
           who: author.who,
           account: author.account,
           action: changes[from + index]!.action,
@@ -173,7 +173,7 @@ async function write(
   }
   await auditAll(
     trx,
-    at,
+    time,
     changes.map(({ id, action, before, after }) => ({
       ...author,
       supplier: id,

@@ -35,14 +35,14 @@ const pageRows = 200
 export function unattributedWins({ wins: db, postgres }: Pick<Store, 'wins' | 'postgres'>) {
   const ledger = ledgerTable(postgres)
   /** Skips the partitions of other days. */
-  const dayFrom = (at: number) =>
-    postgres ? sql`day >= ${sql.lit(Math.floor(at / day))}` : sql`true`
+  const dayFrom = (time: number) =>
+    postgres ? sql`day >= ${sql.lit(Math.floor(time / day))}` : sql`true`
   return {
     async *pages(reasons, from) {
       for (let last = { at: from - 1, decision: '', event: '' }; ; ) {
         const { rows } = await sql<UnattributedWin>`
           select decision, event, bid_id, cleared, price_dsp, reason, at, notice from ${sql.table(ledger)}
-          where status = 'unattributed' and reason in (${sql.join(reasons.map((each) => sql.lit(each)))})
+          where status = 'unattributed' and reason in (${sql.join(reasons.map((reason) => sql.lit(reason)))})
             and notice is not null and at >= ${from} and ${dayFrom(from)}
             and (at, decision, event) > (${last.at}, ${last.decision}, ${last.event})
           order by at, decision, event limit ${sql.lit(pageRows)}`.execute(db)
@@ -52,10 +52,10 @@ export function unattributedWins({ wins: db, postgres }: Pick<Store, 'wins' | 'p
         last = end
       }
     },
-    async setReason({ decision, event, at }, reason) {
+    async setReason({ decision, event, at: time }, reason) {
       await sql`update ${sql.table(ledger)} set reason = ${reason}
-        where decision = ${decision} and event = ${event} and at = ${at}
-          and status = 'unattributed' and ${dayFrom(at)}`.execute(db)
+        where decision = ${decision} and event = ${event} and at = ${time}
+          and status = 'unattributed' and ${dayFrom(time)}`.execute(db)
     },
   } satisfies UnattributedWins
 }

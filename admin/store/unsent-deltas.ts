@@ -37,14 +37,14 @@ export class StoredDeltas {
   async write(
     trx: Transaction<Tables>,
     unsent: readonly UnsentDelta[],
-    at: number,
+    time: number,
   ): Promise<() => void> {
     const { node } = this
     const left = new Set(unsent.map(({ id }) => id))
     const sent = [...this.ids.difference(left)]
     const rows = unsent
       .filter(({ id }) => !this.ids.has(id))
-      .map(({ id, mode, bytes }) => ({ id, node, mode, at: Math.floor(at), bytes: bytes() }))
+      .map(({ id, mode, bytes }) => ({ id, node, mode, at: Math.floor(time), bytes: bytes() }))
     // A transaction whose commit was not answered is repeated.
     if (rows.length > 0)
       await trx

@@ -53,7 +53,8 @@ async function consoleService(count: number, probe?: URL) {
     await response.arrayBuffer()
   }
   const round = async () => {
-    for (let at = 0; at < ids.length; at += 16) await Promise.all(ids.slice(at, at + 16).map(bid))
+    for (let start = 0; start < ids.length; start += 16)
+      await Promise.all(ids.slice(start, start + 16).map(bid))
   }
   const headers = {
     authorization: `Bearer ${await logIn(service.admin, password)}`,
@@ -148,12 +149,12 @@ async function minutes(suppliers: number, hours: number): Promise<Cell[]> {
   const file = join(folder.path, 'm.db')
   const store = await openStore(`sqlite:${file}`, { now: Date.now, log })
   const figures = new Minutes(store, log)
-  const sums = Float64Array.from(minuteSums, (_, at) => 17 * at + (at > 20 ? 0.37 : 0))
+  const sums = Float64Array.from(minuteSums, (_, index) => 17 * index + (index > 20 ? 0.37 : 0))
   const end = Date.now() - (Date.now() % hour)
   const costs: number[] = []
-  for (let at = end - hours * hour; at < end; at += minute) {
-    for (let n = 0; n < suppliers; n++) figures.addSums(`supplier-${n}`, at, sums)
-    figures.addSums('', at, sums)
+  for (let time = end - hours * hour; time < end; time += minute) {
+    for (let n = 0; n < suppliers; n++) figures.addSums(`supplier-${n}`, time, sums)
+    figures.addSums('', time, sums)
     const began = performance.eventLoopUtilization()
     await figures.flush()
     costs.push(performance.eventLoopUtilization(began).active)

@@ -39,12 +39,13 @@ function timesOf({ quick, options: { seconds } }: AdminRun) {
 
 const ms = (value: number) => value.toFixed(1)
 const loop = (rate: number, what: string) => (rate === 0 ? 'closed loop' : `${rate} ${what}/s`)
-const perSecond = ({ count, seconds }: Outcome, each = 1) => ((count * each) / seconds).toFixed(0)
+const perSecond = ({ count, seconds }: Outcome, factor = 1) =>
+  ((count * factor) / seconds).toFixed(0)
 const failures = ({ failed, fault }: Outcome) => (failed === 0 ? 0 : `${failed} (${fault})`)
 
 /** What `work` says, and the CPU microseconds for each bid or win of it. */
-async function measured(of: Cluster, work: () => Promise<Outcome>) {
-  const { cost, result } = await windowOf(of, work)
+async function measured(cluster: Cluster, work: () => Promise<Outcome>) {
+  const { cost, result } = await windowOf(cluster, work)
   return { outcome: result, cpu: cost.cpu / result.total }
 }
 

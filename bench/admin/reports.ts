@@ -37,15 +37,15 @@ async function fill({ db, postgres }: Store, count: number, end: number): Promis
     await createLedgerDays(db).ensure(Array.from({ length: days + 1 }, (_, n) => from + n))
   }
   const table = sql.table(ledgerTable(postgres))
-  const named = (prefix: string, of: string) => sql.raw(`'${prefix}' || (${of})`)
-  const at = sql.raw(`${begin} + n * ${Math.floor((days * day) / count)}`)
+  const named = (prefix: string, expression: string) => sql.raw(`'${prefix}' || (${expression})`)
+  const begins = sql.raw(`${begin} + n * ${Math.floor((days * day) / count)}`)
   for (let first = 0; first < count; first += sliceRows)
     await sql`insert into ${table} (decision, event, bid_id, status, "by", supplier, mode, arm, publisher, domain,
         in_ba, out_ba, cleared, currency, margin, late, "over", decided_at, at ${sql.raw(postgres ? ', day' : '')})
       select ${named('decision-', 'n')}, 'win', ${named('bid-', 'n')}, 'attributed', 'context',
         ${named('s', 'n % 20')}, 'revenue', case when n % 10 = 0 then 'holdout' else 'treated' end,
-        ${named('p', 'n % 200')}, ${named('d', 'n % 200')}, '2.1', '1.9', '1.85', 'USD', '0.25', 0, 0, ${at}, ${at}
-        ${postgres ? sql`, cast((${at}) / ${sql.lit(day)} as integer)` : sql``}
+        ${named('p', 'n % 200')}, ${named('d', 'n % 200')}, '2.1', '1.9', '1.85', 'USD', '0.25', 0, 0, ${begins}, ${begins}
+        ${postgres ? sql`, cast((${begins}) / ${sql.lit(day)} as integer)` : sql``}
       from ${numbers(first, Math.min(count, first + sliceRows) - 1)}`.execute(db)
   for (let from = hourOf(begin); from < end; from += hour)
     await sql`insert into decided (hour, supplier, mode, arm, publisher, domain, bids, in_sum, out_sum)
@@ -101,7 +101,7 @@ async function measure(run: Progress, name: 'SQLite' | 'PostgreSQL', count: numb
     tries.sort(([one], [other]) => one - other)
     const [seconds, found, busy] = tries[0]!
     const wins = found.reduce((sum, row) => sum + row.wins, 0)
-    const figures = [seconds, median(tries.map(([each]) => each)), busy].map((s) => s.toFixed(2))
+    const figures = [seconds, median(tries.map(([took]) => took)), busy].map((s) => s.toFixed(2))
     run.say(`  ${name}, ${what}: ${figures.join(' s, ')} s`)
     rows.push([name, what, ...figures, found.length, wins])
     if (wins !== count) run.refuse(`${name}, ${what}: ${wins} wins of ${count}`)

@@ -12,8 +12,8 @@ export async function tokenCost(): Promise<Block[]> {
   const issuer = createIssuer(await openKeys(store), path, Date.now)
   const verifier = cachedVerifier(issuer.check, Date.now)
   const tokens = await Promise.all(
-    Array.from({ length: 500 }, (_, at) => {
-      const user = { name: `u${at}`, roles: ['api'], account: '*' }
+    Array.from({ length: 500 }, (_, index) => {
+      const user = { name: `u${index}`, roles: ['api'], account: '*' }
       return issuer.signAccessToken(user, 'openid', `http://localhost${path}`)
     }),
   )

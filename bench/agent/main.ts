@@ -150,13 +150,13 @@ async function open(): Promise<State> {
   ]
   // Those that are not measured are stopped, and must run again to end.
   stack.defer(() => signal(subjects, 'SIGCONT'))
-  for (const { pid } of subjects) for (const each of tree(pid)) pin(each)
+  for (const { pid } of subjects) for (const child of tree(pid)) pin(child)
   const owned = stack.move()
   return { subjects, [Symbol.asyncDispose]: () => owned.disposeAsync() }
 }
 
 function signal(subjects: readonly Subject[], name: 'SIGSTOP' | 'SIGCONT'): void {
-  for (const { pid } of subjects) for (const each of tree(pid)) process.kill(each, name)
+  for (const { pid } of subjects) for (const child of tree(pid)) process.kill(child, name)
 }
 
 interface Figures {
@@ -234,9 +234,11 @@ function section(title: string, rate: number) {
         )
       if (rate > 0 && theirs.late > 1)
         run.refuse(`calls were sent ${ms(theirs.late)} ms late (p99): the machine is too busy`)
-      for (const [at, { p99 }] of figures.entries())
+      for (const [index, { p99 }] of figures.entries())
         if (rate > 0 && p99 > mostP99)
-          run.say(`${subjects[at]!.name}: p99 of ${ms(p99)} ms is above the ${mostP99} ms required`)
+          run.say(
+            `${subjects[index]!.name}: p99 of ${ms(p99)} ms is above the ${mostP99} ms required`,
+          )
       return [
         `${call.length} bytes a call. Median of ${rounds} interleaved rounds of ${seconds} s. CPU is all of the process, the kernel's work for it included.`,
         {
@@ -244,10 +246,19 @@ function section(title: string, rate: number) {
             ...['agent', 'CPU us/call', 'x grpc-go', 'calls/s'],
             ...['p50 ms', 'p99 ms', 'p99.9 ms', 'failed', 'prices/call'],
           ],
-          rows: figures.map((each, at) => [
-            ...[subjects[at]!.name, each.cost.toFixed(1), (each.cost / theirs.cost).toFixed(2)],
-            ...[(each.calls / each.seconds).toFixed(0), ms(each.p50), ms(each.p99), ms(each.p999)],
-            ...[each.failed, (each.mutations / each.calls).toFixed(2)],
+          rows: figures.map((figure, index) => [
+            ...[
+              subjects[index]!.name,
+              figure.cost.toFixed(1),
+              (figure.cost / theirs.cost).toFixed(2),
+            ],
+            ...[
+              (figure.calls / figure.seconds).toFixed(0),
+              ms(figure.p50),
+              ms(figure.p99),
+              ms(figure.p999),
+            ],
+            ...[figure.failed, (figure.mutations / figure.calls).toFixed(2)],
           ]),
         },
         ...notes,

@@ -38,7 +38,7 @@ function fill(path: string): void {
 const refitting = async ({ nodes }: World) => {
   const metrics = await Promise.all([nodes.a.metrics(), nodes.b.metrics()])
   // A refit of so few rows takes a fraction of a second.
-  return metrics.some((each) => (each.get('bidweir_model_refit_seconds') ?? 0) > 2)
+  return metrics.some((samples) => (samples.get('bidweir_model_refit_seconds') ?? 0) > 2)
 }
 
 /** Faults whose signs are shares of the last minutes or hours are first, while there are few others. */

@@ -46,7 +46,7 @@ async function present(
 async function namesOf(run: DrillRun, world: World, fault: Fault): Promise<Record<Sign, string>> {
   // What the faults before have left, or a busy machine has caused, passes first.
   const isHealthy = async () =>
-    Object.values(await present(world, fault)).every((each) => each === '')
+    Object.values(await present(world, fault)).every((text) => text === '')
   await until(isHealthy, {
     what: `no sign of "${fault.name}" before it is injected`,
     limit: 300_000,

@@ -25,7 +25,7 @@ function panelQueries(title: string): string[] {
     const { panels } = JSON.parse(readFileSync(join(folder, name), 'utf8')) as {
       panels: { title: string; targets?: { expr: string }[] }[]
     }
-    const panel = panels.find((each) => each.title === title)
+    const panel = panels.find((panel) => panel.title === title)
     if (panel !== undefined) return (panel.targets ?? []).map(({ expr }) => expr)
   }
   throw new Error(`no dashboard has the panel "${title}"`)

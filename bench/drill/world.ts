@@ -147,15 +147,15 @@ export async function startWorld(interval: number) {
   writeFileSync(authorities, issuer.cert)
 
   const optionsOf = (pod: Pod, key: number) => {
-    const own = join(folder.path, pod)
-    mkdirSync(own, { recursive: true })
-    const stateDir = pod === 'b' ? disk.path : join(own, 'state')
+    const podFolder = join(folder.path, pod)
+    mkdirSync(podFolder, { recursive: true })
+    const stateDir = pod === 'b' ? disk.path : join(podFolder, 'state')
     return {
       endpoint: supplier.url,
       auth: 'context' as const,
       suppliers: ['id: acme, opd: {enabled: true, holdout: 0.1}'],
       ...(pod === 'a' ? { workers: 2, freshConnections: true } : {}),
-      ...{ folder: own, preload },
+      ...{ folder: podFolder, preload },
       more: `stateDir: ${JSON.stringify(stateDir)}
 store: {database: "${postgres.url}", redis: "${redis.url}"}
 opd: {attributionWindow: 10s, keys: [{id: 1, secret: ${keyOf(key)}}]}`,

@@ -1,12 +1,12 @@
 /** Entries by their time, the earliest first; those of the same time in the order in which they were added. A binary heap. */
 interface Entry<T> {
-  at: number
+  time: number
   serial: number
   what: T
 }
 
 const before = <T>(one: Entry<T>, other: Entry<T>) =>
-  one.at < other.at || (one.at === other.at && one.serial < other.serial)
+  one.time < other.time || (one.time === other.time && one.serial < other.serial)
 
 export class Agenda<T> {
   private readonly heap: Entry<T>[] = []
@@ -14,12 +14,12 @@ export class Agenda<T> {
 
   /** The time of the next entry. */
   get next(): number {
-    return this.heap[0]?.at ?? Number.POSITIVE_INFINITY
+    return this.heap[0]?.time ?? Number.POSITIVE_INFINITY
   }
 
-  add(at: number, what: T): void {
+  add(time: number, what: T): void {
     const { heap } = this
-    const entry = { at, serial: this.added++, what }
+    const entry = { time, serial: this.added++, what }
     let place = heap.length
     for (let parent = (place - 1) >> 1; place > 0; parent = (place - 1) >> 1) {
       if (before(heap[parent]!, entry)) break

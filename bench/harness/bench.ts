@@ -44,9 +44,9 @@ export interface Bench<O extends Options, S> {
 export async function bench<
   O extends Options = Record<never, never>,
   S extends AsyncDisposable | undefined = undefined,
->(of: Bench<O, S>): Promise<void> {
-  const script = basename(of.folder)
-  const keys = Object.keys(of.sections)
+>(plan: Bench<O, S>): Promise<void> {
+  const script = basename(plan.folder)
+  const keys = Object.keys(plan.sections)
   const {
     quick,
     write,
@@ -62,7 +62,7 @@ export async function bench<
     },
     json: { value: false, help: 'print JSON instead of Markdown' },
     write: { value: false, help: 'write RESULTS.md too, or RESULTS-SECTION.md of one section' },
-    ...of.options,
+    ...plan.options,
   } as const satisfies Options)
   const [missing, refused]: [string[], string[]] = [[], []]
   const run: Run<O> = {
@@ -83,19 +83,19 @@ export async function bench<
   const facts = watchFacts()
   const sections: Measured[] = []
   {
-    await using state = (await of.open?.(run)) as S
+    await using state = (await plan.open?.(run)) as S
     for (const key of chosen) {
-      const { title, absent = false, run: measure } = of.sections[key]!
+      const { title, absent = false, run: measure } = plan.sections[key]!
       run.say(title)
       if (absent === false) sections.push({ key, title, blocks: await measure(run, state) })
       else missing.push(`${title}: ${absent}`)
     }
   }
-  const programs = (of.programs?.() ?? []).filter((each) => each !== null)
+  const programs = (plan.programs?.() ?? []).filter((program) => program !== null)
   const given = process.argv.slice(2).filter((word) => word !== '--write')
   const command = `npm run bench:${script}${given.length > 0 ? ` -- ${given.join(' ')}` : ''}`
   const report = {
-    ...{ title: of.title, facts: `\`${command}\`: ${facts(programs)}.`, about: of.about },
+    ...{ title: plan.title, facts: `\`${command}\`: ${facts(programs)}.`, about: plan.about },
     ...{ sections, missing, refused },
   }
   process.stdout.write(asJson ? json(report) : markdown(report))
@@ -104,9 +104,9 @@ export async function bench<
   else if (write) {
     const alone = chosen.length === 1 && keys.length > 1
     const file = alone ? `RESULTS-${chosen[0]}.md` : 'RESULTS.md'
-    writeFileSync(join(of.folder, file), markdown(report))
+    writeFileSync(join(plan.folder, file), markdown(report))
     for (const block of sections.flatMap(({ blocks }) => blocks))
       if (typeof block === 'object' && 'svg' in block)
-        writeFileSync(join(of.folder, block.file), block.svg)
+        writeFileSync(join(plan.folder, block.file), block.svg)
   }
 }

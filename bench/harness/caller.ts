@@ -44,9 +44,9 @@ function bidTraffic(
   most = Number.POSITIVE_INFINITY,
   encoding?: 'gzip',
 ): Traffic {
-  const plain = Array.from({ length: paths.length * bidRequests.length }, (_each, at) => {
-    const body = bidRequests[Math.floor(at / paths.length) % bidRequests.length]!
-    return stamper(Buffer.concat([requestHead(paths[at % paths.length]!, body.length), body]))
+  const plain = Array.from({ length: paths.length * bidRequests.length }, (_each, index) => {
+    const body = bidRequests[Math.floor(index / paths.length) % bidRequests.length]!
+    return stamper(Buffer.concat([requestHead(paths[index % paths.length]!, body.length), body]))
   })
   const ready = encoding === undefined ? plain : paths.flatMap(compressed)
   let sent = 0

@@ -197,14 +197,14 @@ class Driver {
     this.last = performance.now()
     const times = this.kinds.get(kind) ?? new Histogram()
     this.kinds.set(kind, times)
-    for (const each of [this.all, times]) each.add(this.last - line.since)
+    for (const series of [this.all, times]) series.add(this.last - line.since)
   }
 
   private closed(line: Line): void {
     if (!this.lines.delete(line)) return
     if (line.asked) this.ended(line, 'failed', () => 'connection lost')
-    const at = this.free.indexOf(line)
-    if (at >= 0) this.free.splice(at, 1)
+    const index = this.free.indexOf(line)
+    if (index >= 0) this.free.splice(index, 1)
     if (!this.stopped && this.load.connections > 0) void this.open().then((next) => this.go(next))
   }
 }
@@ -238,7 +238,7 @@ export async function drive(load: Load): Promise<Outcome> {
   }
   await waitFor(load.measure, driver)
   const { user, system } = process.cpuUsage(cpuBefore)
-  const watched = watch.map((pids, at) => cpu(pids) - watchedBefore[at]!)
+  const watched = watch.map((pids, index) => cpu(pids) - watchedBefore[index]!)
   clearInterval(timer)
   driver.measuring = false
   driver.stopped = true

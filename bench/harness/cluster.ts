@@ -74,21 +74,21 @@ async function openRedis() {
   return {
     url: server.url,
     async cost() {
-      const of = await readInfo()
+      const info = await readInfo()
       return {
-        redisCommands: of('total_commands_processed'),
-        redisUs: 1e6 * (of('used_cpu_sys') + of('used_cpu_user')),
-        redisBytesIn: of('total_net_input_bytes'),
+        redisCommands: info('total_commands_processed'),
+        redisUs: 1e6 * (info('used_cpu_sys') + info('used_cpu_user')),
+        redisBytesIn: info('total_net_input_bytes'),
       }
     },
     async kept() {
-      const of = await readInfo()
+      const info = await readInfo()
       let [others, bids] = [0, 0]
       for await (const keys of client.scanIterator({ COUNT: 1000 }))
         for (const key of keys)
           if (key.startsWith('bidweir:bid:')) bids++
           else others += (await client.memoryUsage(key, { SAMPLES: 0 })) ?? 0
-      return { bids, redisBytes: of('used_memory') - of('mem_clients_normal') - others }
+      return { bids, redisBytes: info('used_memory') - info('mem_clients_normal') - others }
     },
     async [Symbol.asyncDispose]() {
       client.destroy()
@@ -180,9 +180,9 @@ export async function startCluster(name: StoreName, count = 1, profile = ''): Pr
 }
 
 /** A cost whose figures are made from those of another one. */
-export const costFrom = (of: Cost, value: (name: keyof Cost) => number) =>
+export const costFrom = (cost: Cost, value: (name: keyof Cost) => number) =>
   Object.fromEntries(
-    (Object.keys(of) as (keyof Cost)[]).map((name) => [name, value(name)]),
+    (Object.keys(cost) as (keyof Cost)[]).map((name) => [name, value(name)]),
   ) as unknown as Cost
 
 /** The cost of `work`, and its result. */

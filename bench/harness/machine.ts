@@ -17,18 +17,18 @@ function cores(): { busy: number; all: number } {
   const [line = ''] = readFileSync('/proc/stat', 'latin1').split('\n', 1)
   // user nice system idle iowait irq softirq steal; proc(5)
   const ticks = line.trim().split(/\s+/).slice(1, 9).map(Number)
-  const all = ticks.reduce((sum, each) => sum + each, 0)
+  const all = ticks.reduce((sum, tick) => sum + tick, 0)
   return { busy: (all - ticks[3]! - ticks[4]!) * 10_000, all: all * 10_000 }
 }
 
 /** Returns the share of the machine that other processes took since the call; null: the system does not tell. */
 function watchMachine(): () => number | null {
   if (!existsSync('/proc/stat')) return () => null
-  const own = () => cpu(tree(process.pid))
-  const [before, mine] = [cores(), own()]
+  const ownCpu = () => cpu(tree(process.pid))
+  const [before, mine] = [cores(), ownCpu()]
   return () => {
     const after = cores()
-    const others = after.busy - before.busy - (own() - mine)
+    const others = after.busy - before.busy - (ownCpu() - mine)
     return Math.max(0, others / (after.all - before.all))
   }
 }

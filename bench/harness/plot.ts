@@ -18,8 +18,8 @@ export function bars(title: string, rows: readonly Bar[]): string {
   const sorted = rows.toSorted((one, other) => one.value - other.value)
   const [top, step, left, width] = [44, 30, 180, 720]
   const scale = (width - left - 70) / Math.max(1, ...sorted.map(({ value }) => value))
-  const lines = sorted.map(({ label, value, accent }, at) => {
-    const y = top + at * step
+  const lines = sorted.map(({ label, value, accent }, index) => {
+    const y = top + index * step
     const long = Math.max(1, value * scale)
     return (
       `<text x="${left - 10}" y="${y + 15}" text-anchor="end">${escaped(label)}</text>` +
@@ -41,9 +41,14 @@ const shown = (value: number) =>
 
 export function curves(title: string, x: string, y: string, series: readonly Series[]): string {
   const all = series.flatMap(({ points }) => points).filter((point) => point.every(Number.isFinite))
-  const of = (at: 0 | 1, pick: (...values: number[]) => number) =>
-    pick(...all.map((point) => point[at]))
-  const [x0, x1, y0, y1] = [of(0, Math.min), of(0, Math.max), of(1, Math.min), of(1, Math.max)]
+  const rangeOf = (axis: 0 | 1, pick: (...values: number[]) => number) =>
+    pick(...all.map((point) => point[axis]))
+  const [x0, x1, y0, y1] = [
+    rangeOf(0, Math.min),
+    rangeOf(0, Math.max),
+    rangeOf(1, Math.min),
+    rangeOf(1, Math.max),
+  ]
   const px = (value: number) => left + ((value - x0) / (x1 - x0 || 1)) * (width - left - right)
   const py = (value: number) =>
     height - bottom - ((value - y0) / (y1 - y0 || 1)) * (height - bottom - top)

@@ -40,7 +40,7 @@ export function cpu(pids: readonly number[]): number {
   for (const pid of pids) {
     const fields = stat(pid)
     // utime, stime, cutime, cstime: fields 14 to 17 of proc(5)
-    if (fields !== null) for (const at of [11, 12, 13, 14]) sum += Number(fields[at])
+    if (fields !== null) for (const field of [11, 12, 13, 14]) sum += Number(fields[field])
   }
   return (sum * 1e6) / ticks
 }

@@ -42,9 +42,11 @@ function markdownOf(block: Block): string {
   if (typeof block === 'string') return block
   if ('svg' in block) return `![${block.alt}](${block.file})`
   const { head, rows } = block
-  return [row(head), row(head.map((_, at) => (at === 0 ? '---' : '--:'))), ...rows.map(row)].join(
-    '\n',
-  )
+  return [
+    row(head),
+    row(head.map((_, index) => (index === 0 ? '---' : '--:'))),
+    ...rows.map(row),
+  ].join('\n')
 }
 
 const list = (title: string, lines: readonly string[]) =>
@@ -55,7 +57,7 @@ export function markdown({ title, facts, about, sections, missing, refused }: Re
     `# ${title}`,
     facts,
     about,
-    ...sections.flatMap((each) => [`## ${each.title}`, ...each.blocks.map(markdownOf)]),
+    ...sections.flatMap((section) => [`## ${section.title}`, ...section.blocks.map(markdownOf)]),
     ...list('Not measured', missing),
     ...list('Not to be published', refused),
   ]
@@ -68,7 +70,9 @@ export function json({ sections, ...rest }: Report): string {
     blocks
       .filter((block) => typeof block === 'object' && 'rows' in block)
       .map(({ head, rows }) =>
-        rows.map((cells) => Object.fromEntries(head.map((name, at) => [name, cells[at] ?? null]))),
+        rows.map((cells) =>
+          Object.fromEntries(head.map((name, index) => [name, cells[index] ?? null])),
+        ),
       )
   const byKey = Object.fromEntries(sections.map(({ key, blocks }) => [key, tables(blocks)]))
   return `${JSON.stringify({ ...rest, sections: byKey }, null, 2)}\n`

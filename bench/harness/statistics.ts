@@ -37,8 +37,8 @@ export async function inTurns<S, R>(
 ): Promise<Map<S, R[]>> {
   const results = new Map<S, R[]>(subjects.map((subject) => [subject, []]))
   for (let round = 0; round < rounds; round++)
-    for (let at = 0; at < subjects.length; at++) {
-      const subject = subjects[(at + round) % subjects.length]!
+    for (let index = 0; index < subjects.length; index++) {
+      const subject = subjects[(index + round) % subjects.length]!
       results.get(subject)!.push(await measure(subject, round))
     }
   return results
@@ -55,8 +55,8 @@ export class Histogram {
 
   /** Milliseconds. */
   add(ms: number): void {
-    const at = Math.min(this.#counts.length - 1, Math.max(0, Math.floor(ms * 50)))
-    this.#counts[at]!++
+    const bucket = Math.min(this.#counts.length - 1, Math.max(0, Math.floor(ms * 50)))
+    this.#counts[bucket]!++
     this.#total++
   }
 
@@ -64,9 +64,9 @@ export class Histogram {
   quantile(share: number): number {
     let left = Math.ceil(this.#total * share)
     if (left === 0) return 0
-    for (let at = 0; at < this.#counts.length; at++) {
-      left -= this.#counts[at]!
-      if (left <= 0) return (at + 1) / 50
+    for (let index = 0; index < this.#counts.length; index++) {
+      left -= this.#counts[index]!
+      if (left <= 0) return (index + 1) / 50
     }
     return this.#counts.length / 50
   }

@@ -14,10 +14,11 @@ const nextSerial = () =>
 /** Returns copies of the bytes, each with new serial numbers. */
 export function stamper(bytes: Buffer): () => Buffer {
   const places: number[] = []
-  for (let at = bytes.indexOf(mark); at >= 0; at = bytes.indexOf(mark, at + 1)) places.push(at)
+  for (let place = bytes.indexOf(mark); place >= 0; place = bytes.indexOf(mark, place + 1))
+    places.push(place)
   return () => {
     const copy = Buffer.from(bytes)
-    for (const at of places) copy.write(nextSerial(), at, 'latin1')
+    for (const place of places) copy.write(nextSerial(), place, 'latin1')
     return copy
   }
 }
@@ -111,7 +112,7 @@ export const responses: Readonly<Record<string, () => Buffer>> = {
 }
 
 /** 70 % no-bids, 25 % bids, 5 % VAST, in an order that repeats every hundred. */
-export const mix: readonly (() => Buffer)[] = Array.from({ length: 100 }, (_each, at) => {
-  const rank = (at * 37) % 100
+export const mix: readonly (() => Buffer)[] = Array.from({ length: 100 }, (_each, index) => {
+  const rank = (index * 37) % 100
   return responses[rank < 70 ? 'no-bid' : rank < 95 ? 'bid' : 'vast']!
 })

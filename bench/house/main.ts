@@ -115,8 +115,8 @@ function filesOf(ran: Ran, idle: Ran): Map<string, number> {
   const files = new Map<string, number>()
   for (const [file, names] of ran) {
     const other = idle.get(file)
-    const own = [...names].filter((name) => other?.has(name) !== true)
-    if (own.length > 0) files.set(file, own.length)
+    const ownNames = [...names].filter((name) => other?.has(name) !== true)
+    if (ownNames.length > 0) files.set(file, ownNames.length)
   }
   return files
 }

@@ -92,7 +92,7 @@ function bodies(kind: BodyKind): string[] {
   const list = publishers(1)
   return Array.from(
     { length: 64 },
-    (_, at) => makeRequest(`load-${at}`, busy(list, random), kind, random).body,
+    (_, index) => makeRequest(`load-${index}`, busy(list, random), kind, random).body,
   )
 }
 

@@ -9,7 +9,7 @@ import { bidRequests, requestHead } from '../harness/traffic.ts'
 const [plain] = bidRequests as [Buffer]
 const padded = (length: number) => Buffer.concat([plain, Buffer.alloc(length - plain.length, ' ')])
 const many = Buffer.from(
-  `${String(plain).slice(0, -1)},"ext":[${Array.from({ length: 85 }, (_, at) => bidRequests[at % 8]!)}]}`,
+  `${String(plain).slice(0, -1)},"ext":[${Array.from({ length: 85 }, (_, index) => bidRequests[index % 8]!)}]}`,
 )
 const bomb = zlib.gzipSync(padded(2 ** 22), { level: 9 })
 /** The same with a false length at its end, so that decoding is attempted. */

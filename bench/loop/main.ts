@@ -186,12 +186,12 @@ async function manySuppliers({ quick }: Run): Promise<Block[]> {
       await work(round)
       turns.push(await service.probe<Longest>())
     }
-    const of = (figures: number[]) => `${ms(Math.min(...figures))}, ${ms(median(figures))}`
+    const rangeOf = (figures: number[]) => `${ms(Math.min(...figures))}, ${ms(median(figures))}`
     turns.sort((one, other) => one.hold - other.hold)
     const { hold, ran, waited } = turns[Math.floor((turns.length - 1) / 2)]!
     return [
-      of(turns.map(({ own }) => own)),
-      of(turns.map((each) => each.hold)),
+      rangeOf(turns.map(({ ownHold }) => ownHold)),
+      rangeOf(turns.map((turn) => turn.hold)),
       `${ms(ran)} + ${ms(waited)} + ${ms(Math.max(0, hold - ran - waited))}`,
     ]
   }

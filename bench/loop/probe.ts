@@ -14,13 +14,13 @@ export interface Longest {
   /** Of `hold`: the thread was ready to run, and others had the processor. */
   waited: number
   /** The longest time that the thread ran in any turn. */
-  own: number
+  ownHold: number
 }
 
 /** Milliseconds so far that the main thread ran, and that it was ready to run while others had the processor. */
 class Reading {
   /** Of `performance.now()`. */
-  at = 0
+  time = 0
   ran = 0
   waited = 0
 }
@@ -51,26 +51,26 @@ function read(into: Reading): void {
     end = 0
     into.ran = nextFigure()
     into.waited = nextFigure()
-    into.at = performance.now()
-  } while (into.at - before > interrupted)
+    into.time = performance.now()
+  } while (into.time - before > interrupted)
 }
 
 let [last, now] = [new Reading(), new Reading()]
 
 /** Returns what gives the longest turn so far, and forgets it. */
 function watchTurns(): () => Longest {
-  const none = (): Longest => ({ hold: 0, ran: 0, waited: 0, own: 0 })
+  const none = (): Longest => ({ hold: 0, ran: 0, waited: 0, ownHold: 0 })
   let longest = none()
   const turn = () => {
     read(now)
-    const hold = now.at - last.at
+    const hold = now.time - last.time
     const ran = now.ran - last.ran
     if (hold > longest.hold) {
       longest.hold = hold
       longest.ran = ran
       longest.waited = now.waited - last.waited
     }
-    longest.own = Math.max(longest.own, ran)
+    longest.ownHold = Math.max(longest.ownHold, ran)
     ;[last, now] = [now, last]
     setImmediate(turn)
   }
@@ -88,12 +88,12 @@ function watchTimer(): () => number {
   let late: number[] = []
   const tick = () => {
     read(now)
-    late.push(now.at - last.at - period - (now.waited - last.waited))
+    late.push(now.time - last.time - period - (now.waited - last.waited))
     ;[last, now] = [now, last]
     start()
   }
   const start = () => {
-    last.at = performance.now()
+    last.time = performance.now()
     setTimeout(tick, period).unref()
   }
   start()

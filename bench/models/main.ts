@@ -36,11 +36,11 @@ const start = 1.7e12
 function play(learner: Learner, bids: number, names: number): void {
   const policy = { minWinRate: 0.97, holdout: 0.02 }
   for (let n = 0; n < bids; n++) {
-    const at = start + n
-    const decision = learner.decide(factsOf(names), policy, `k${n}`, at, uniform)
-    const bytes = learner.expose(decision, decision.outBa, at)
-    if (n % 10 === 0) learner.win(bytes, decision.outBa, at + 5)
-    else learner.lose(bytes, null, at + 5)
+    const time = start + n
+    const decision = learner.decide(factsOf(names), policy, `k${n}`, time, uniform)
+    const bytes = learner.expose(decision, decision.outBa, time)
+    if (n % 10 === 0) learner.win(bytes, decision.outBa, time + 5)
+    else learner.lose(bytes, null, time + 5)
   }
 }
 
@@ -81,7 +81,7 @@ function curves({ quick }: Run): Block[] {
     const other = createLearner({})
     const adopted = timed(() => drained(other.adopting(unpacked.result.slice(), () => [])))
     const kib = (packed.result.length / 1024).toFixed(0)
-    const ms = (of: { us: number }) => (of.us / 1000).toFixed(1)
+    const ms = (timing: { us: number }) => (timing.us / 1000).toFixed(1)
     return [String(names), kib, ms(shared), ms(packed), ms(unpacked), ms(adopted)]
   })
   return [
@@ -124,7 +124,13 @@ function events({ quick }: Run): Block[] {
     ...{ id: 'bf_SYc-nqWIAAAAB', bidId: '6f1c3f8e-7a0b-4e64-9d0e-1f8d0f6f6f6f', supplier: 'acme' },
     ...{ mode: 'revenue' as const, via: 'proxy' as const, arm: 'treated' as const },
     ...{ propensity: 0.9751, inBa: '2.315' },
-    ...{ outBa: '2.051422', currency: 'USD', at: start, modelVersion: 1234, publisher: 'pub-4711' },
+    ...{
+      outBa: '2.051422',
+      currency: 'USD',
+      decidedAt: start,
+      modelVersion: 1234,
+      publisher: 'pub-4711',
+    },
     ...{ domain: 'news.example', trains: true, features: new Uint8Array(51), floor: 0.5 },
     ...{ winIn: 0.41725, winOut: 0.40161 },
   }

@@ -45,24 +45,27 @@ async function sample(
   const load = { warm: 0, measure: run.quick ? 1500 : 3000, connections: 8 }
   const idle = await windowOf(cluster, () => wait(load.measure))
   const idleCost = costFrom(idle.cost, (name) => idle.cost[name] / idle.seconds)
-  async function each(ask: (at: number) => Promise<Outcome>): Promise<Cost> {
+  async function onAll(ask: (index: number) => Promise<Outcome>): Promise<Cost> {
     const { cost, seconds, result } = await windowOf(cluster, () =>
-      Promise.all(nodes.map((_node, at) => ask(at))),
+      Promise.all(nodes.map((_node, index) => ask(index))),
     )
-    const [done, failed] = [sum(result.map((of) => of.total)), sum(result.map((of) => of.failed))]
+    const [done, failed] = [
+      sum(result.map((outcome) => outcome.total)),
+      sum(result.map((outcome) => outcome.failed)),
+    ]
     if (failed > mostRefused * (done + failed))
       run.refuse(`${nodes.length} nodes: ${failed} of ${done + failed} requests failed`)
     return costFrom(cost, (name) => (cost[name] - idleCost[name] * seconds) / done)
   }
   const rateOf = (all: number) => Math.ceil(all / nodes.length)
   const bids = { ...load, paths: ['/bid/bench'], rate: rateOf(run.options.bids) }
-  const bid = await each((at) => callers[at]!.ask({ ...bids, port: nodes[at]!.proxy }))
+  const bid = await onAll((index) => callers[index]!.ask({ ...bids, port: nodes[index]!.proxy }))
   const notices = { ...load, what: 'notices', rate: rateOf(run.options.wins) } as const
   const most = Math.ceil((notices.rate * load.measure) / 1000) + 50
   const token = await cluster.token()
-  for (const [at, { admin }] of nodes.entries()) await mint(callers[at]!, admin, token, most)
-  const win = await each((at) =>
-    callers[at]!.ask({ ...notices, port: nodes[(at + 1) % nodes.length]!.admin }),
+  for (const [index, { admin }] of nodes.entries()) await mint(callers[index]!, admin, token, most)
+  const win = await onAll((index) =>
+    callers[index]!.ask({ ...notices, port: nodes[(index + 1) % nodes.length]!.admin }),
   )
   return { idle: idleCost, bid, win }
 }
@@ -94,18 +97,22 @@ function tables(sizes: readonly number[], samples: readonly Sample[][]): Block[]
     ...['nodes', 'CPU us of the nodes', 'x 1 node', 'Redis commands', 'Redis CPU us'],
     ...['Redis bytes in', 'PostgreSQL commits', 'WAL bytes'],
   ]
-  function table(of: keyof Sample, each: (size: number) => number, digits: number): Block {
-    const rows = sizes.map((size, at) => {
+  function table(figure: keyof Sample, perSecond: (size: number) => number, digits: number): Block {
+    const rows = sizes.map((size, index) => {
       const value = (name: keyof Cost, digits = 0) =>
-        (median(samples[at]!.map((round) => round[of][name])) / each(size)).toFixed(digits)
-      const ratios = samples[at]!.map((each, round) => each[of].cpu / samples[0]![round]![of].cpu)
+        (median(samples[index]!.map((round) => round[figure][name])) / perSecond(size)).toFixed(
+          digits,
+        )
+      const ratios = samples[index]!.map(
+        (sample, round) => sample[figure].cpu / samples[0]![round]![figure].cpu,
+      )
       return [
-        ...[size, value('cpu'), ...(of === 'idle' ? [] : [median(ratios).toFixed(2)])],
-        ...[value('redisCommands', digits), value('redisUs', of === 'idle' ? 0 : 1)],
+        ...[size, value('cpu'), ...(figure === 'idle' ? [] : [median(ratios).toFixed(2)])],
+        ...[value('redisCommands', digits), value('redisUs', figure === 'idle' ? 0 : 1)],
         ...[value('redisBytesIn'), value('commits', digits), value('walBytes')],
       ]
     })
-    return { head: of === 'idle' ? head.filter((name) => name !== 'x 1 node') : head, rows }
+    return { head: figure === 'idle' ? head.filter((name) => name !== 'x 1 node') : head, rows }
   }
   return [
     'A bid: one request of one bid through the proxy, decided, in the bid log, its update sent to the other nodes.',

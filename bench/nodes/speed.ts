@@ -44,8 +44,8 @@ async function measure(run: Run, what: 'bids' | 'wins', store: StoreName): Promi
       run.refuse(`${result.total} wins are ${kept} rows`)
     const bytes =
       what === 'bids' ? after.redisBytes - before.redisBytes : after.bytes - before.bytes
-    const each = Object.entries({ ...cost, bytes }).map(([name, all]) => [name, all / kept])
-    return { ...Object.fromEntries(each), rate: kept / seconds } as Figures
+    const shares = Object.entries({ ...cost, bytes }).map(([name, all]) => [name, all / kept])
+    return { ...Object.fromEntries(shares), rate: kept / seconds } as Figures
   })
   run.say(`  ${store}: ${found.rate.toFixed(0)} ${what}/s, ${found.bytes.toFixed(0)} bytes each`)
   return found

@@ -8,7 +8,7 @@ const factors = Array.from({ length: 15 }, (_each, n) => 0.3 + 0.05 * n)
 
 /** Keeps what was sent by an id of eight bytes; settles it after `noticeTimeout`. */
 abstract class Baseline<Sent> implements Bidder {
-  private readonly sent = new Map<number, { at: number; what: Sent }>()
+  private readonly sent = new Map<number, { time: number; what: Sent }>()
   private id = 0
   protected abstract price(facts: BidFacts, random: () => number): { price: number; what: Sent }
   protected abstract learn(what: Sent, won: boolean): void
@@ -28,7 +28,7 @@ abstract class Baseline<Sent> implements Bidder {
     return { outBa, factor, arm: 'treated', propensity: 1, winIn: 0, winOut: 0 }
   }
   expose(_decision: Decision, _sent: number, now: number): Uint8Array {
-    this.sent.set(++this.id, { at: now, what: this.last as Sent })
+    this.sent.set(++this.id, { time: now, what: this.last as Sent })
     return new Uint8Array(Float64Array.of(this.id).buffer)
   }
   win(features: Uint8Array): void {
@@ -39,8 +39,8 @@ abstract class Baseline<Sent> implements Bidder {
     this.learn(found.what, true)
   }
   advance(now: number): void {
-    for (const [id, { at, what }] of this.sent) {
-      if (at > now - 60_000) return
+    for (const [id, { time, what }] of this.sent) {
+      if (time > now - 60_000) return
       this.sent.delete(id)
       this.learn(what, false)
     }
@@ -89,8 +89,8 @@ export class Logistic extends Baseline<Features> {
 
   private hash(text: string): number {
     let value = 0x811c9dc5
-    for (let at = 0; at < text.length; at++)
-      value = Math.imul(value ^ text.charCodeAt(at), 0x01000193)
+    for (let index = 0; index < text.length; index++)
+      value = Math.imul(value ^ text.charCodeAt(index), 0x01000193)
     return (value ^ (value >>> 15)) & 0xffff
   }
   private terms(names: number[], lnF: number, lnIn: number): [number, number][] {
@@ -99,7 +99,7 @@ export class Logistic extends Baseline<Features> {
   }
   private chance(terms: [number, number][]): number {
     let z = 0
-    for (const [at, value] of terms) z += this.weights[at]! * value
+    for (const [index, value] of terms) z += this.weights[index]! * value
     return 1 / (1 + Math.exp(-z))
   }
   protected price(facts: BidFacts, random: () => number) {
@@ -141,10 +141,10 @@ export class Logistic extends Baseline<Features> {
   protected learn({ names, lnF, lnIn }: Features, won: boolean): void {
     const terms = this.terms(names, lnF, lnIn)
     const error = (won ? 1 : 0) - this.chance(terms)
-    for (const [at, value] of terms) {
+    for (const [index, value] of terms) {
       const g = error * value
-      this.squares[at]! += g * g
-      this.weights[at]! += (0.15 * g) / Math.sqrt(this.squares[at]!)
+      this.squares[index]! += g * g
+      this.weights[index]! += (0.15 * g) / Math.sqrt(this.squares[index]!)
     }
   }
 }

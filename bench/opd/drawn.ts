@@ -25,16 +25,16 @@ export interface Found {
   /** The least share kept over the floor, of the whole run and of any window. */
   all: number
   worst: number
-  own: number
+  ownPrice: number
 }
 
 /** `isRare`: win rates of .1 to 1 %. */
 export function runDrawn(seed: number, bids: number, control: Control, isRare = false): Found {
   const rarity = isRare ? rarityOf(seed, bids) : undefined
-  const drawn = (of = seed) => drawnMarket(of, bids, rarity)
+  const drawn = (marketSeed = seed) => drawnMarket(marketSeed, bids, rarity)
   const { policy, delay, lost, window } = drawn()
   const keep = { wins: policy.minWinRate!, spend: policy.minSpend! }
-  const reward = constrained((of) => drawn(of).market, seed, bids, keep)
+  const reward = constrained((marketSeed) => drawn(marketSeed).market, seed, bids, keep)
   let [atOwn, late] = [0, 0]
   const { market, restore } = controlled(drawn().market, control)
   const { rows } = drive(market, {
@@ -47,41 +47,41 @@ export function runDrawn(seed: number, bids: number, control: Control, isRare = 
     },
   })
   restore()
-  const keptOf = (of: typeof rows) => {
-    const { wins, winsBase, spend, spendBase } = sumOf(of)
+  const keptOf = (chosen: typeof rows) => {
+    const { wins, winsBase, spend, spendBase } = sumOf(chosen)
     return { wins: wins / winsBase, spend: spend / spendBase }
   }
-  const over = (of: typeof rows) => {
-    const { wins, spend } = keptOf(of)
+  const over = (chosen: typeof rows) => {
+    const { wins, spend } = keptOf(chosen)
     return Math.min(wins - keep.wins, spend - keep.spend)
   }
   const { wins, spend } = keptOf(rows)
   const half = between(rows, 0.5)
   let worst = 1
-  for (let at = firstRow; at + windowRows <= rows.length; at++)
-    worst = Math.min(worst, over(rows.slice(at, at + windowRows)))
+  for (let index = firstRow; index + windowRows <= rows.length; index++)
+    worst = Math.min(worst, over(rows.slice(index, index + windowRows)))
   return {
     possible: half.best / half.spendBase,
     margin: half.best > leastPossible * half.spendBase ? half.margin / half.best : null,
     budget: Math.max((1 - wins) / (1 - keep.wins), (1 - spend) / (1 - keep.spend)),
     all: over(rows),
     worst,
-    own: atOwn / late,
+    ownPrice: atOwn / late,
   }
 }
 
 /** A quantile and its standard error, by the bootstrap. */
-function withError(of: readonly number[], share: number): string {
+function withError(values: readonly number[], share: number): string {
   const random = source(1)
   const draws = Array.from({ length: 200 }, () =>
     quantile(
-      of.map(() => random.pick(of)),
+      values.map(() => random.pick(values)),
       share,
     ),
   )
-  const mean = draws.reduce((sum, each) => sum + each, 0) / draws.length
-  const variance = draws.reduce((sum, each) => sum + (each - mean) ** 2, 0) / draws.length
-  return `${quantile(of, share).toFixed(3)} ± ${Math.sqrt(variance).toFixed(3)}`
+  const mean = draws.reduce((sum, draw) => sum + draw, 0) / draws.length
+  const variance = draws.reduce((sum, draw) => sum + (draw - mean) ** 2, 0) / draws.length
+  return `${quantile(values, share).toFixed(3)} ± ${Math.sqrt(variance).toFixed(3)}`
 }
 
 const missedOf = (found: readonly Found[]) => found.filter(({ all }) => all < -missed).length
@@ -91,19 +91,19 @@ export function partsTable(
   all: readonly Found[],
   without: Record<string, readonly Found[]>,
 ): Table {
-  const margins = (of: readonly Found[]) => of.map(({ margin }) => margin ?? 0)
-  const row = (of: readonly Found[]) => [
-    quantile(margins(of), 0.1).toFixed(3),
-    quantile(margins(of), 0.5).toFixed(3),
-    `${missedOf(of)} of ${of.length}`,
+  const margins = (found: readonly Found[]) => found.map(({ margin }) => margin ?? 0)
+  const row = (found: readonly Found[]) => [
+    quantile(margins(found), 0.1).toFixed(3),
+    quantile(margins(found), 0.5).toFixed(3),
+    `${missedOf(found)} of ${found.length}`,
   ]
-  const own = margins(all)
+  const ownMargins = margins(all)
   return {
     head: ['without', 'change of the margin', 'tenth percentile', 'median', 'floors missed'],
     rows: [
       ['(all parts)', '', ...row(all)],
       ...Object.entries(without).map(([part, found]) => {
-        const changes = margins(found).map((margin, n) => margin - own[n]!)
+        const changes = margins(found).map((margin, n) => margin - ownMargins[n]!)
         const change = `${mean(changes).toFixed(3)} ± ${standardError(changes).toFixed(3)}`
         return [part, change, ...row(found)]
       }),
@@ -115,16 +115,16 @@ const said = {
   possible: "what the oracle earns, share of the spend at the bids' own prices",
   budget: 'share of the permitted loss that is used',
   worst: 'worst 10,000 bids: share kept less the floor',
-  own: 'bids at their own price, last half',
+  ownPrice: 'bids at their own price, last half',
 } as const
 
 /** `about`: which markets. */
 export function drawnTable(about: string, found: readonly Found[]): Block[] {
   const margins = found.flatMap(({ margin }) => (margin === null ? [] : [margin]))
-  const quantiles = (what: string, of: readonly number[]) => [
+  const quantiles = (what: string, values: readonly number[]) => [
     what,
-    withError(of, 0.1),
-    withError(of, 0.5),
+    withError(values, 0.1),
+    withError(values, 0.5),
   ]
   return [
     about,
@@ -135,7 +135,7 @@ export function drawnTable(about: string, found: readonly Found[]): Block[] {
         ...(Object.keys(said) as (keyof typeof said)[]).map((name) =>
           quantiles(
             said[name],
-            found.map((each) => each[name]),
+            found.map((one) => one[name]),
           ),
         ),
         ['floors missed by more than .3 points', '', `${missedOf(found)} of ${found.length}`],

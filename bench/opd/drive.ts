@@ -105,7 +105,7 @@ class Nodes {
   }
 
   /** The living node that a uniform number falls on. */
-  at(u: number): Bidder {
+  bidderAt(u: number): Bidder {
     const node = Math.floor(u * this.bidders.length)
     return this.bidders[this.alive[node] ? node : (node + 1) % this.bidders.length]!
   }
@@ -115,7 +115,7 @@ class Nodes {
     while (this.notices.next <= now) {
       const due = this.notices.next
       const { features, cleared, node, least } = this.notices.take()
-      const to = this.at((node + 0.5) / this.bidders.length)
+      const to = this.bidderAt((node + 0.5) / this.bidders.length)
       if (cleared > 0) to.win(features, cleared, due, least)
       else to.lose!(features, least ?? null, due)
     }
@@ -194,7 +194,7 @@ export function drive(market: Market, options: DriveOptions): Driven {
       chance.uniform(),
       chance.uniform(),
     ]
-    const bidder = all.at(here)
+    const bidder = all.bidderAt(here)
     const decision = bidder.decide(offer.facts, policy, `auction-${seed}-${n}`, now, random)
     const price = decision.outBa
     const features = bidder.expose(decision, price, now)

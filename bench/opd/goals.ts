@@ -22,7 +22,7 @@ import { bestConstant } from './oracle.ts'
 
 export interface Goal {
   /** The number of the goal; empty: none. */
-  of: string
+  number: string
   name: string
   market: string
   bids: number
@@ -36,8 +36,13 @@ export interface Goal {
 }
 
 /** 150,000 bids of three seeds on the synthetic market, where `more` says nothing else. */
-const goal = (of: string, name: string, measure: Goal['measure'], more: Partial<Goal>): Goal => ({
-  ...{ of, name, market: 'synthetic', bids: 150_000, seeds: 3, measure },
+const goal = (
+  number: string,
+  name: string,
+  measure: Goal['measure'],
+  more: Partial<Goal>,
+): Goal => ({
+  ...{ number, name, market: 'synthetic', bids: 150_000, seeds: 3, measure },
   ...more,
 })
 
@@ -61,12 +66,12 @@ const pureGoals: Goal[] = [
 const dataAt = process.argv.indexOf('--data')
 const recordings = dataAt < 0 ? [] : [...readRows(process.argv[dataAt + 1]!)]
 /** The markets on which kept wins and spend are measured. */
-const keptMarkets: { market: string; of: MarketOf; atLeast: number }[] = [
-  { market: 'synthetic', of: synthetic, atLeast: 0.7 },
-  { market: 'replay', of: replay, atLeast: 0.6 },
+const keptMarkets: { market: string; marketOf: MarketOf; atLeast: number }[] = [
+  { market: 'synthetic', marketOf: synthetic, atLeast: 0.7 },
+  { market: 'replay', marketOf: replay, atLeast: 0.6 },
   ...recordings.map(([advertiser, rows]) => ({
     market: `recorded ${advertiser}`,
-    of: (seed: number) => recorded(rows, seed),
+    marketOf: (seed: number) => recorded(rows, seed),
     atLeast: 0.6,
   })),
 ]
@@ -77,21 +82,21 @@ const balances = { atLeast: 0.995, also: { share, shareAll: share } }
 const balanced = "margin mode 15 %, share of the oracle's wins"
 
 const constrainedGoals: Goal[] = [
-  ...keptMarkets.map(({ market, of, atLeast }) =>
+  ...keptMarkets.map(({ market, marketOf, atLeast }) =>
     goal(
       '3',
       'margin with 97 % of wins and spend kept, last half',
-      (seed, bids) => underConstraints(of, seed, bids),
+      (seed, bids) => underConstraints(marketOf, seed, bids),
       { market, atLeast, also: keeps },
     ),
   ),
   ...keptMarkets
     .filter(({ atLeast }) => atLeast === 0.6)
-    .map(({ market, of }) =>
+    .map(({ market, marketOf }) =>
       goal(
         '3b',
         'the same, notices say the lowest winning price',
-        (seed, bids) => underConstraints(of, seed, bids, { minimumToWin: true }),
+        (seed, bids) => underConstraints(marketOf, seed, bids, { minimumToWin: true }),
         { market, atLeast: 0.8, also: keeps },
       ),
     ),
@@ -162,25 +167,29 @@ const shown: Goal[] = [
     ...{ market: 'cold start', name: 'new publishers every hour, pure margin' },
     measure: lastHalf((seed) => synthetic(seed, { freshEvery: 3_600_000 })),
   },
-].map((each) => ({ ...each, of: '', bids: 100_000, seeds: 2 }))
+].map((goal) => ({ ...goal, number: '', bids: 100_000, seeds: 2 }))
 
-const against = (create: () => Bidder) => (of: MarketOf, seed: number, bids: number) =>
-  pureMargin(of, seed, bids, 0.5, { create, policy: pure })
+const against = (create: () => Bidder) => (marketOf: MarketOf, seed: number, bids: number) =>
+  pureMargin(marketOf, seed, bids, 0.5, { create, policy: pure })
 
-const rivals: Record<string, (of: MarketOf, seed: number, bids: number) => Measured> = {
-  'best constant factor': (of, seed, bids) => {
-    const { share, factor } = bestConstant(of, seed, bids)
+const rivals: Record<string, (marketOf: MarketOf, seed: number, bids: number) => Measured> = {
+  'best constant factor': (marketOf, seed, bids) => {
+    const { share, factor } = bestConstant(marketOf, seed, bids)
     return { value: share, notes: { factor }, rows: [] }
   },
   'Thompson sampling by publisher': against(() => new Thompson()),
   'online logistic + argmax': against(() => new Logistic()),
 }
 const baselines: Goal[] = [
-  { market: 'synthetic', of: synthetic, bids: 150_000 },
-  { market: 'replay', of: replay, bids: 100_000 },
-].flatMap(({ market, of, bids }) =>
+  { market: 'synthetic', marketOf: synthetic, bids: 150_000 },
+  { market: 'replay', marketOf: replay, bids: 100_000 },
+].flatMap(({ market, marketOf, bids }) =>
   Object.entries(rivals).map(([name, measure]) =>
-    goal('', `baseline: ${name}`, (seed, n) => measure(of, seed, n), { market, bids, seeds: 2 }),
+    goal('', `baseline: ${name}`, (seed, n) => measure(marketOf, seed, n), {
+      market,
+      bids,
+      seeds: 2,
+    }),
   ),
 )
 

@@ -60,8 +60,8 @@ async function inThreads<T extends { bids: number }, D extends { seed: number }>
 
 const runAll = (tasks: readonly Task[], most: number, say: (line: string) => void) =>
   inThreads<Task, Done>(tasks, most, ({ goal, seed, measured, seconds }) => {
-    const { name, of, market } = goals[goal]!
-    const what = `${of} ${market}, ${name}, seed ${seed}`
+    const { name, number, market } = goals[goal]!
+    const what = `${number} ${market}, ${name}, seed ${seed}`
     const all = Object.entries({ '': measured.value, ...measured.notes })
     const figures = all.map(([key, value]) => `${key} ${value.toFixed(4)}`)
     say(`  ${what}:${figures.join('  ')}  (${seconds.toFixed(1)} s)`)
@@ -110,11 +110,11 @@ async function drawn({ quick, options: given, say }: Run<typeof options>): Promi
         `  ${control}, seed ${seed}, ${bids} bids${rare ? ', rare' : ''}: ${JSON.stringify(found)}`,
       ),
   )
-  const found = (control: DrawnTask['control'], before = first + count, of = bids) =>
+  const found = (control: DrawnTask['control'], before = first + count, bidCount = bids) =>
     done
-      .filter((each) => each.control === control && each.seed < before && each.bids === of)
+      .filter((task) => task.control === control && task.seed < before && task.bids === bidCount)
       .filter(({ rare }) => rare !== true)
-      .map((each) => each.found)
+      .map((task) => task.found)
   const last = first + compared
   const markets = `${compared} markets from seed ${first}.`
   return [
@@ -130,7 +130,7 @@ async function drawn({ quick, options: given, say }: Run<typeof options>): Promi
       ? []
       : drawnTable(
           `Wins are rare: win rates of .1 to 1 %. ${rare} markets from seed ${first}, ${rareBids} bids each.`,
-          done.flatMap((each) => (each.rare === true ? [each.found] : [])),
+          done.flatMap((task) => (task.rare === true ? [task.found] : [])),
         )),
     ...(compared === 0
       ? []
@@ -141,15 +141,15 @@ async function drawn({ quick, options: given, say }: Run<typeof options>): Promi
 }
 
 async function markets({ quick, options: given, say }: Run<typeof options>): Promise<Block[]> {
-  const chosen = [...goals.keys()].filter((at) => isChosen(given, goals[at]!))
+  const chosen = [...goals.keys()].filter((index) => isChosen(given, goals[index]!))
   const tasks = chosen.flatMap((goal) => {
     const bids = given.bids || goals[goal]!.bids / (quick ? 10 : 1)
     return seedsOf(given, quick ? 1 : goals[goal]!.seeds).map((seed) => ({ goal, seed, bids }))
   })
   const done = await runAll(tasks, given.threads, say)
-  const rows = chosen.map((at) => ({
-    goal: goals[at]!,
-    done: done.filter(({ goal }) => goal === at),
+  const rows = chosen.map((index) => ({
+    goal: goals[index]!,
+    done: done.filter(({ goal }) => goal === index),
   }))
   return [
     'Means over seeds; margins on the true curves, shares of what an oracle earns that knows them (goal 3: under the same constraints; goal 4: with the same margin share).',
@@ -175,15 +175,15 @@ async function ablation({ quick, options: given, say }: Run<typeof options>): Pr
       say(`  without ${without ?? 'nothing'}, seed ${seed}: ${JSON.stringify(found)}`),
   )
   const found = (part: string | undefined) =>
-    done.flatMap((each) => (each.without === part ? [each.found] : []))
+    done.flatMap((task) => (task.without === part ? [task.found] : []))
   return [
     `${count} markets from seed ${first}, ${bids} bids each. Margin at kept floors, share of what the oracle earns; its mean change where one part is switched off, with the standard error over markets.`,
     partsTable(found(undefined), Object.fromEntries(off.map((part) => [part, found(part)]))),
   ]
 }
 
-const isChosen = (given: Given, { of, market }: Goal) =>
-  (given.goal === '' || given.goal.split(',').includes(of === '' ? 'none' : of)) &&
+const isChosen = (given: Given, { number, market }: Goal) =>
+  (given.goal === '' || given.goal.split(',').includes(number === '' ? 'none' : number)) &&
   (given.market === '' || given.market.split(',').includes(market))
 
 const seedsOf = (given: Given, seeds: number) =>

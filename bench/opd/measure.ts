@@ -31,24 +31,24 @@ const margin15: Policy = { ...common, targetMargin: 0.15 }
 export const engine = () => createLearner({ attributionWindow: 1_800_000 })
 
 function run(
-  of: MarketOf,
+  marketOf: MarketOf,
   seed: number,
   options: Partial<DriveOptions> & { bids: number },
 ): Driven {
-  return drive(of(seed), { seed, policy: pure, create: engine, ...options })
+  return drive(marketOf(seed), { seed, policy: pure, create: engine, ...options })
 }
 
 const ratio = (row: Row) => row.margin / row.best
 
 /** Share of the oracle's margin from share `from` of the run on. */
 export function pureMargin(
-  of: MarketOf,
+  marketOf: MarketOf,
   seed: number,
   bids: number,
   from: number,
   options: Partial<DriveOptions> = {},
 ): Measured {
-  const { rows } = run(of, seed, { bids, ...options })
+  const { rows } = run(marketOf, seed, { bids, ...options })
   const late = between(rows, from)
   const notes = { before: ratio(between(rows, 0, from)), wins: late.wins / late.winsBest }
   return { value: ratio(late), notes, rows }
@@ -72,8 +72,8 @@ function worstWindow(rows: readonly Row[], size: number, skip: number): number {
   const rowBids = rows[0]!.bids
   const long = Math.max(1, Math.round(size / rowBids))
   let worst = Number.POSITIVE_INFINITY
-  for (let at = Math.ceil(skip / rowBids); at + long <= rows.length; at++) {
-    const { wins, winsBase } = sumOf(rows.slice(at, at + long))
+  for (let index = Math.ceil(skip / rowBids); index + long <= rows.length; index++) {
+    const { wins, winsBase } = sumOf(rows.slice(index, index + long))
     worst = Math.min(worst, wins / winsBase)
   }
   return worst
@@ -87,16 +87,16 @@ function once(name: string, make: () => OracleReward): OracleReward {
 }
 
 export function underConstraints(
-  of: MarketOf,
+  marketOf: MarketOf,
   seed: number,
   bids: number,
   options: Partial<DriveOptions> = {},
 ): Measured {
   const keep = { wins: kept.minWinRate!, spend: kept.minSpend! }
-  const reward = once(`kept ${of(seed).name} ${seed} ${bids}`, () =>
-    constrained(of, seed, bids, keep),
+  const reward = once(`kept ${marketOf(seed).name} ${seed} ${bids}`, () =>
+    constrained(marketOf, seed, bids, keep),
   )
-  const { rows } = run(of, seed, { bids, policy: kept, reward, rowBids: 1000, ...options })
+  const { rows } = run(marketOf, seed, { bids, policy: kept, reward, rowBids: 1000, ...options })
   const all = between(rows, 0)
   const half = between(rows, 0.5)
   const notes = {
@@ -115,17 +115,17 @@ export function underConstraints(
  * competition has a daily cycle. Half a day of it is no measure for a learner that keeps .15 in each half, and at each supplier;
  * the notes have the share of wins that an oracle with these limits wins.
  */
-export function marginMode(of: MarketOf, seed: number, bids: number): Measured {
-  const reward = once(`margin ${of(seed).name} ${seed} ${bids}`, () =>
-    balanced(of, seed, bids, margin15.targetMargin!),
+export function marginMode(marketOf: MarketOf, seed: number, bids: number): Measured {
+  const reward = once(`margin ${marketOf(seed).name} ${seed} ${bids}`, () =>
+    balanced(marketOf, seed, bids, margin15.targetMargin!),
   )
-  const { rows } = run(of, seed, { bids, policy: margin15, mode: 'margin', reward })
+  const { rows } = run(marketOf, seed, { bids, policy: margin15, mode: 'margin', reward })
   const half = between(rows, 0.5)
   const all = between(rows, 0)
   const notes = {
     share: half.margin / half.spend,
     shareAll: all.margin / all.spend,
-    'oracle by supplier and half': balancedEach(of, seed, bids, margin15.targetMargin!),
+    'oracle by supplier and half': balancedEach(marketOf, seed, bids, margin15.targetMargin!),
   }
   return { value: all.wins / all.winsBest, notes, rows }
 }
@@ -134,17 +134,17 @@ export function marginMode(of: MarketOf, seed: number, bids: number): Measured {
 export function shifted(seed: number, bids: number, shift: number): Measured {
   const shiftAt = Math.round(bids * 0.7)
   const rowBids = 1000
-  const { rows } = run((of) => synthetic(of, { shiftAt, shift }), seed, { bids, rowBids })
+  const { rows } = run((seed) => synthetic(seed, { shiftAt, shift }), seed, { bids, rowBids })
   const still = run(synthetic, seed, { bids, rowBids }).rows
   const from = (shiftAt + 4000) / bids
   const to = (shiftAt + 14_000) / bids
-  const share = (of: readonly Row[], low: number, high: number) => ratio(between(of, low, high))
-  const at = shiftAt / bids
+  const share = (part: readonly Row[], low: number, high: number) => ratio(between(part, low, high))
+  const shiftShare = shiftAt / bids
   return {
     value: share(rows, from, to) / share(still, from, to),
     notes: {
-      before: share(rows, at - 0.1, at),
-      'first 4k': share(rows, at, from) / share(still, at, from),
+      before: share(rows, shiftShare - 0.1, shiftShare),
+      'first 4k': share(rows, shiftShare, from) / share(still, shiftShare, from),
     },
     rows,
   }
@@ -197,8 +197,8 @@ export function fallen(seed: number, bids: number): Measured {
 /** Compares decisions of a learner and of one that was restored from its snapshot, with the same random numbers. */
 export function restored(seed: number, bids: number): Measured {
   const { rows, bidders } = run(synthetic, seed, { bids, policy: kept })
-  const own = bidders[0]!
-  const again = createLearner({ attributionWindow: 1_800_000 }, own.snapshot!())
+  const first = bidders[0]!
+  const again = createLearner({ attributionWindow: 1_800_000 }, first.snapshot!())
   const market = synthetic(seed + 1)
   const randoms = [source(seed).uniform, source(seed).uniform]
   const asked = 500
@@ -206,8 +206,8 @@ export function restored(seed: number, bids: number): Measured {
   let same = 0
   for (let n = 0; n < asked; n++) {
     const { facts } = market.offer(n, now)
-    const [one, other] = [own, again].map((each, at) =>
-      each.decide(facts, kept, `key-${n}`, now, randoms[at]!),
+    const [one, other] = [first, again].map((bidder, index) =>
+      bidder.decide(facts, kept, `key-${n}`, now, randoms[index]!),
     )
     if (JSON.stringify(one) === JSON.stringify(other)) same++
   }

@@ -30,22 +30,22 @@ export class Oracle {
   /** At the price p that maximises margin(p) + worthOfAWin W(p). */
   best(worthOfAWin: number): { wins: number; margin: number } {
     const { margins, chances, count } = this
-    const at = bestOf(margins, chances, count, worthOfAWin)
-    return { wins: chances[at]!, margin: margins[at]! }
+    const best = bestOf(margins, chances, count, worthOfAWin)
+    return { wins: chances[best]!, margin: margins[best]! }
   }
 }
 
 function bestOf(margins: Float64Array, chances: Float64Array, count: number, worth: number) {
-  let at = 0
+  let best = 0
   let most = Number.NEGATIVE_INFINITY
   for (let n = 0; n < count; n++) {
     const value = margins[n]! + worth * chances[n]!
     if (value > most) {
       most = value
-      at = n
+      best = n
     }
   }
-  return at
+  return best
 }
 
 /** The oracle maximises margin(p) + ((theta - 1) in + lambda) W(p). */
@@ -57,13 +57,13 @@ export interface OracleReward {
 interface Row {
   inBa: number
   /** The supplier, and the half of the run. */
-  of: string
+  market: string
   margins: Float64Array
   chances: Float64Array
 }
 
-function sampled(of: MarketOf, seed: number, bids: number): Row[] {
-  const market = of(seed)
+function sampled(marketOf: MarketOf, seed: number, bids: number): Row[] {
+  const market = marketOf(seed)
   const oracle = new Oracle()
   const every = Math.max(1, Math.floor(bids / 6000))
   const rows: Row[] = []
@@ -74,7 +74,7 @@ function sampled(of: MarketOf, seed: number, bids: number): Row[] {
     const { margins, chances, count } = oracle
     rows.push({
       inBa: offer.facts.inBa,
-      of: `${offer.facts.supplier} ${n < bids / 2}`,
+      market: `${offer.facts.supplier} ${n < bids / 2}`,
       margins: margins.slice(0, count),
       chances: chances.slice(0, count),
     })
@@ -86,11 +86,11 @@ function sums(rows: readonly Row[], theta: number, lambda: number) {
   const all = { dual: 0, wins: 0, spend: 0, margin: 0 }
   for (const { inBa, margins, chances } of rows) {
     const reward = (theta - 1) * inBa + lambda
-    const at = bestOf(margins, chances, margins.length, reward)
-    all.dual += margins[at]! + reward * chances[at]!
-    all.wins += chances[at]!
-    all.spend += inBa * chances[at]!
-    all.margin += margins[at]!
+    const best = bestOf(margins, chances, margins.length, reward)
+    all.dual += margins[best]! + reward * chances[best]!
+    all.wins += chances[best]!
+    all.spend += inBa * chances[best]!
+    all.margin += margins[best]!
   }
   return all
 }
@@ -111,19 +111,19 @@ function least(low: number, high: number, enough: (x: number) => boolean): numbe
  * The dual problem is convex: its minimum over theta is searched with the best lambda for each theta.
  */
 export function constrained(
-  of: MarketOf,
+  marketOf: MarketOf,
   seed: number,
   bids: number,
   keep: { wins: number; spend: number },
 ): OracleReward {
-  const rows = sampled(of, seed, bids)
+  const rows = sampled(marketOf, seed, bids)
   const base = sums(rows, 1e9, 0)
   const lambdaOf = (theta: number) =>
     least(0, 50, (lambda) => sums(rows, theta, lambda).wins >= keep.wins * base.wins)
   const dual = (theta: number) => {
     const lambda = lambdaOf(theta)
-    const at = sums(rows, theta, lambda).dual
-    return at - (theta - 1) * keep.spend * base.spend - lambda * keep.wins * base.wins
+    const bound = sums(rows, theta, lambda).dual
+    return bound - (theta - 1) * keep.spend * base.spend - lambda * keep.wins * base.wins
   }
   let [low, high] = [
     1,
@@ -139,8 +139,12 @@ export function constrained(
 }
 
 /** Multipliers of the most wins at a margin share: W (lambda + (1 - target) in - p). */
-export const balanced = (of: MarketOf, seed: number, bids: number, target: number): OracleReward =>
-  balancedOn(sampled(of, seed, bids), target)
+export const balanced = (
+  marketOf: MarketOf,
+  seed: number,
+  bids: number,
+  target: number,
+): OracleReward => balancedOn(sampled(marketOf, seed, bids), target)
 
 function balancedOn(rows: readonly Row[], target: number): OracleReward {
   const theta = 1 - target
@@ -152,19 +156,24 @@ function balancedOn(rows: readonly Row[], target: number): OracleReward {
 }
 
 /** The wins of an oracle that has the margin share at each supplier in each half of the run, over those of `balanced`. */
-export function balancedEach(of: MarketOf, seed: number, bids: number, target: number): number {
-  const rows = sampled(of, seed, bids)
+export function balancedEach(
+  marketOf: MarketOf,
+  seed: number,
+  bids: number,
+  target: number,
+): number {
+  const rows = sampled(marketOf, seed, bids)
   const winsOf = (some: readonly Row[]) => {
     const { theta, lambda } = balancedOn(some, target)
     return sums(some, theta, lambda).wins
   }
-  const parts = Map.groupBy(rows, (row) => row.of)
+  const parts = Map.groupBy(rows, (row) => row.market)
   return [...parts.values()].reduce((sum, part) => sum + winsOf(part), 0) / winsOf(rows)
 }
 
 /** The constant factor of the largest margin, and that margin's share of the oracle's. */
-export function bestConstant(of: MarketOf, seed: number, bids: number) {
-  const market = of(seed)
+export function bestConstant(marketOf: MarketOf, seed: number, bids: number) {
+  const market = marketOf(seed)
   const oracle = new Oracle()
   const factors = Array.from({ length: 40 }, (_each, n) => 0.3 + (0.7 * n) / 39)
   const margins = new Float64Array(factors.length)
@@ -175,11 +184,11 @@ export function bestConstant(of: MarketOf, seed: number, bids: number) {
     const { inBa, floor } = offer.facts
     oracle.load(offer)
     best += oracle.best(0).margin
-    for (let at = 0; at < factors.length; at++) {
-      const price = Math.max(Math.min(floor, inBa), inBa * factors[at]!)
-      margins[at]! += offer.margin(price)
+    for (let index = 0; index < factors.length; index++) {
+      const price = Math.max(Math.min(floor, inBa), inBa * factors[index]!)
+      margins[index]! += offer.margin(price)
     }
   }
-  const at = margins.indexOf(Math.max(...margins))
-  return { factor: factors[at]!, share: margins[at]! / best }
+  const bestIndex = margins.indexOf(Math.max(...margins))
+  return { factor: factors[bestIndex]!, share: margins[bestIndex]! / best }
 }

@@ -11,22 +11,26 @@ import { NoticeDelays } from '../../opd/learner/train/notice-delays.ts'
 
 /** Replaces a method, and returns a function that restores it. */
 export function replaced<T extends object, K extends keyof T>(
-  of: T,
+  target: T,
   name: K,
   by: T[K],
 ): () => void {
-  const own = of[name]
-  of[name] = by
+  const original = target[name]
+  target[name] = by
   return () => {
-    of[name] = own
+    target[name] = original
   }
 }
 
 /** Replaces what is read of an object by one value, and returns a function that restores it. */
-function replacedGetter<T extends object, K extends keyof T>(of: T, name: K, by: T[K]): () => void {
-  const own = Object.getOwnPropertyDescriptor(of, name)!
-  Object.defineProperty(of, name, { ...own, get: () => by })
-  return () => Object.defineProperty(of, name, own)
+function replacedGetter<T extends object, K extends keyof T>(
+  target: T,
+  name: K,
+  by: T[K],
+): () => void {
+  const original = Object.getOwnPropertyDescriptor(target, name)!
+  Object.defineProperty(target, name, { ...original, get: () => by })
+  return () => Object.defineProperty(target, name, original)
 }
 
 const { total } = Evidence.prototype
@@ -45,8 +49,8 @@ export const parts: Readonly<Record<string, () => () => void>> = {
   'bids held': () => replacedGetter(SupplierState.prototype, 'heldShare', 0),
   'trust by results': () => replacedGetter(TriedBids.prototype, 'trust', 1),
   'losses as verified': () =>
-    replaced(Evidence.prototype, 'total', function (this: Evidence, of, name) {
-      return of === 'compared' ? 0 : total.call(this, of, name)
+    replaced(Evidence.prototype, 'total', function (this: Evidence, union, name) {
+      return union === 'compared' ? 0 : total.call(this, union, name)
     }),
   'delay curve': () => replaced(NoticeDelays.prototype, 'age', () => Number.POSITIVE_INFINITY),
   'shallow start': () => replaced(Guards.prototype, 'lowest', (least) => least),

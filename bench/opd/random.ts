@@ -7,7 +7,7 @@ export interface Source {
   normal(): number
   /** A whole number below `n`. */
   below(n: number): number
-  pick<T>(of: readonly T[]): T
+  pick<T>(list: readonly T[]): T
   /** An independent source of the same seed. */
   fork(name: number): Source
 }
@@ -32,7 +32,7 @@ export function source(seed: number): Source {
     uniform: next,
     normal: () => normal(next),
     below: (n) => Math.floor(next() * n),
-    pick: (of) => of[Math.floor(next() * of.length)]!,
+    pick: (list) => list[Math.floor(next() * list.length)]!,
     fork: (name) => source((Math.imul(seed, 0x27d4eb2f) ^ Math.imul(name + 1, 0x165667b1)) >>> 0),
   }
 }

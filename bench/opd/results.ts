@@ -18,13 +18,15 @@ function row(goal: Goal, done: readonly Done[]): Cell[] {
   for (const name of Object.keys(done[0]?.measured.notes ?? {}))
     notes[name] = mean(done.map(({ measured }) => measured.notes[name] ?? 0))
   const graded = goal.atLeast !== undefined || goal.atMost !== undefined
-  const also = Object.entries(goal.also ?? {}).every(([name, of]) => within(notes[name] ?? 0, of))
+  const also = Object.entries(goal.also ?? {}).every(([name, range]) =>
+    within(notes[name] ?? 0, range),
+  )
   const met = within(average, goal) && also
   const asked = goal.atLeast !== undefined ? `>= ${goal.atLeast}` : `<= ${goal.atMost}`
   const seeds = done.map(({ seed }) => seed).join(', ')
   const bids = Math.round((done[0]?.bids ?? 0) / 1000)
   return [
-    ...[goal.of === '' ? '-' : goal.of, goal.market],
+    ...[goal.number === '' ? '-' : goal.number, goal.market],
     `${goal.name} (${bids}k bids, seeds ${seeds})`,
     ...[
       graded ? asked : '-',
@@ -54,27 +56,30 @@ function coarser(rows: readonly Row[]): Row[] {
 export function draw(goals: readonly Goal[], done: readonly Done[]): Image[] {
   /** Of the first run of each goal with one of these numbers. */
   const series = (
-    of: readonly string[],
+    goalNames: readonly string[],
     name: (goal: Goal) => string,
     points: (rows: readonly Row[]) => Series['points'],
   ): Series[] =>
-    goals.flatMap((goal, at) => {
-      const rows = done.find((run) => run.goal === at)?.measured.rows ?? []
-      if (!of.includes(goal.of) || rows.length < 2) return []
+    goals.flatMap((goal, index) => {
+      const rows = done.find((run) => run.goal === index)?.measured.rows ?? []
+      if (!goalNames.includes(goal.number) || rows.length < 2) return []
       return [{ name: name(goal), points: points(coarser(rows)) }]
     })
   const kept = series(
     ['3'],
     ({ market }) => market,
-    (rows) => rows.map((row, at) => [sumOf(rows.slice(0, at + 1)).bids, row.wins / row.winsBase]),
+    (rows) =>
+      rows.map((row, index) => [sumOf(rows.slice(0, index + 1)).bids, row.wins / row.winsBase]),
   )
   const frontier = series(
     ['1', '2', '3'],
-    ({ market, of }) => `${market} ${of === '3' ? 'kept' : 'pure'}`,
+    ({ market, number: group }) => `${market} ${group === '3' ? 'kept' : 'pure'}`,
     (rows) => rows.map((row) => [row.wins / row.winsBase, row.margin / row.best]),
   )
-  const image = (name: string, alt: string, x: string, y: string, of: Series[]) =>
-    of.length === 0 ? [] : [{ file: `RESULTS-${name}.svg`, alt, svg: curves(alt, x, y, of) }]
+  const image = (name: string, alt: string, x: string, y: string, series: Series[]) =>
+    series.length === 0
+      ? []
+      : [{ file: `RESULTS-${name}.svg`, alt, svg: curves(alt, x, y, series) }]
   const share = "share of the oracle's margin"
   return [
     ...image('kept', 'Wins kept, floor .97', 'bids', 'wins kept', kept),

@@ -49,7 +49,7 @@ function pass(run: Recorder): OnlineLearner {
 }
 
 type Call = 'decide' | 'expose' | 'win' | 'advance' | 'merge' | 'delta'
-type Recorder = <T>(call: Call, at: number, of: () => T) => T
+type Recorder = <T>(call: Call, index: number, work: () => T) => T
 /** Other processes slow down calls of one pass, but seldom the same call in all passes. */
 const passes = 3
 
@@ -59,14 +59,14 @@ export function speed(): Block[] {
   const modelMiB = (heap() - before) / 2 ** 20
   learner.advance(1)
   const least = new Map<Call, Float64Array>()
-  const recorder: Recorder = (call, at, of) => {
+  const recorder: Recorder = (call, index, work) => {
     const from = performance.now()
-    const found = of()
+    const found = work()
     const took = performance.now() - from
-    if (at < warm) return found
+    if (index < warm) return found
     const times = least.get(call) ?? new Float64Array(bids).fill(Number.POSITIVE_INFINITY)
     least.set(call, times)
-    if (took < times[at - warm]!) times[at - warm] = took
+    if (took < times[index - warm]!) times[index - warm] = took
     return found
   }
   let last = pass(recorder)
@@ -76,7 +76,7 @@ export function speed(): Block[] {
   const most = (call: Call) => called(call).at(-1)!
   const slices = Array.from({ length: passes }, () => sliceTimes(last))
   const snapshot = Math.max(
-    ...slices[0]!.map((_took, n) => Math.min(...slices.map((of) => of[n]!))),
+    ...slices[0]!.map((_took, n) => Math.min(...slices.map((slice) => slice[n]!))),
   )
   const perBid = (ms: number) => (ms / bids) * 1000
   const rows: [what: string, value: number, goal: number | null, unit: string][] = [

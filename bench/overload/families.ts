@@ -133,7 +133,10 @@ interface Loaded {
   what: string
   /** The deadline, least and most, as multiples of the mean work. */
   deadlines?: readonly [number, number]
-  scenario(random: Random, of: { slots: number; mean: number; deadline: number }): Partial<Scenario>
+  scenario(
+    random: Random,
+    shape: { slots: number; mean: number; deadline: number },
+  ): Partial<Scenario>
 }
 
 const workTime = (random: Random, mean: number, sigma: number) => () =>
@@ -210,7 +213,8 @@ function loadedMember(family: string, seed: number, times: number): Member {
   }
   const all = scenario().slots
   let [sum, count] = [0, 0]
-  for (let at = 0; at < lasts; at += 10, count++) sum += typeof all === 'number' ? all : all(at)
+  for (let time = 0; time < lasts; time += 10, count++)
+    sum += typeof all === 'number' ? all : all(time)
   const capacity = (1000 * (sum / count)) / mean
   const offered = ((1000 * slots) / mean) * times
   const dropped = family === 'dropping' ? 0.3 : 0
@@ -240,9 +244,9 @@ function goodIn(requests: readonly Request[], from: number): number {
 export function goodput(member: Member, maxInFlight?: number): number {
   const { scenario, capacity, from } = member
   const run = (limit?: number) => {
-    const of = scenario()
-    const { requests } = simulate({ ...of, ...(limit !== undefined && { maxInFlight: limit }) })
-    return { good: goodIn(requests, from), lasts: of.lasts }
+    const model = scenario()
+    const { requests } = simulate({ ...model, ...(limit !== undefined && { maxInFlight: limit }) })
+    return { good: goodIn(requests, from), lasts: model.lasts }
   }
   const { good, lasts } = run(maxInFlight)
   return good / (capacity === null ? run(8192).good : (capacity * (lasts - from)) / 1000)
@@ -255,24 +259,27 @@ const percent = (share: number) => (100 * share).toFixed(1)
 
 function row(what: string, load: string, members: readonly Member[]): Cell[] {
   const adaptive = members.map((member) => goodput(member))
-  const at = (shares: readonly number[], share: number) => percent(quantile(shares, share))
+  const quantileText = (shares: readonly number[], share: number) =>
+    percent(quantile(shares, share))
   // The goodput of the others is measured by that of the highest fixed limit.
   const isLoaded = members[0]!.capacity !== null
   const fixed = isLoaded ? members.map((member) => goodput(member, member.suited)) : null
   return [
-    ...[what, load, ...[0.05, 0.1, 0.25, 0.5].map((share) => at(adaptive, share))],
-    ...(fixed === null ? ['100.0', '100.0'] : [at(fixed, 0.05), at(fixed, 0.5)]),
+    ...[what, load, ...[0.05, 0.1, 0.25, 0.5].map((share) => quantileText(adaptive, share))],
+    ...(fixed === null
+      ? ['100.0', '100.0']
+      : [quantileText(fixed, 0.05), quantileText(fixed, 0.5)]),
   ]
 }
 
 /** The goodput of all families, by percentiles over this number of seeds. The same at each run. */
 export function families(seeds: number): Block[] {
-  const each = Array.from({ length: seeds }, (_, nth) => firstSeed + nth)
+  const seedList = Array.from({ length: seeds }, (_, nth) => firstSeed + nth)
   return [
     `Goodput in time in percent, ${seeds} suppliers of each family. 20 to 5,000 requests/s, deadlines of 30 ms to 2 s, 10 to 50 % late whatever the load, from 10 s on: percent of the goodput of a fixed limit of 8,192.`,
     {
       head,
-      rows: independentFamilies.map(({ what, member }) => row(what, '–', each.map(member))),
+      rows: independentFamilies.map(({ what, member }) => row(what, '–', seedList.map(member))),
     },
     'Suppliers with a capacity, at a multiple of it, 20 s from a cold start: percent of the capacity. "Fixed" is `maxInFlight` equal to the slots, and for requests that are never answered to what they occupy.',
     {
@@ -282,7 +289,7 @@ export function families(seeds: number): Block[] {
           row(
             what,
             `${times}x`,
-            each.map((seed) => member(seed, times)),
+            seedList.map((seed) => member(seed, times)),
           ),
         ),
       ),

@@ -52,14 +52,14 @@ listen bids
 `
 
 interface Subject {
-  name: (of: Case) => string
-  start(of: Case, origin: number): Promise<AsyncDisposable & { port: number }>
+  name: (modelled: Case) => string
+  start(modelled: Case, origin: number): Promise<AsyncDisposable & { port: number }>
 }
 
-const bidweir = (limit: (of: Case) => 'auto' | number): Subject => ({
-  name: (of) => `bidweir, maxInFlight ${limit(of)}`,
-  async start(of, origin) {
-    const route = { timeout: `${of.deadline}ms`, maxInFlight: limit(of) }
+const bidweir = (limit: (modelled: Case) => 'auto' | number): Subject => ({
+  name: (modelled) => `bidweir, maxInFlight ${limit(modelled)}`,
+  async start(modelled, origin) {
+    const route = { timeout: `${modelled.deadline}ms`, maxInFlight: limit(modelled) }
     const service = await startService({
       suppliers: [supplier('acme', `http://127.0.0.1:${origin}/`, route)],
       log: { level: 'error' },
@@ -69,7 +69,7 @@ const bidweir = (limit: (of: Case) => 'auto' | number): Subject => ({
 })
 const haproxy: Subject = {
   name: ({ slots }) => `HAProxy, maxconn ${slots}`,
-  start: (of, origin) => startHaproxy((port) => haproxyConfig(of, port, origin)),
+  start: (modelled, origin) => startHaproxy((port) => haproxyConfig(modelled, port, origin)),
 }
 
 const body = '{"id":"r","imp":[{"id":"1","banner":{"w":1}}]}'
@@ -83,18 +83,18 @@ const kindOf = (deadline: number) => (response: Response) => {
 }
 
 /** Sends requests at a fixed rate, whether or not earlier ones have their responses: on an idle connection, or on a new one. */
-async function row(of: Case, subject: string, port: number, times: number, seconds: number) {
-  const capacity = (of.slots * 1000) / of.mean
+async function row(modelled: Case, subject: string, port: number, times: number, seconds: number) {
+  const capacity = (modelled.slots * 1000) / modelled.mean
   const { count, failed, kinds } = await drive({
     ...{ port, connections: 0, rate: capacity * times, warm: 0, measure: seconds * 1000 },
-    ...{ next: () => request, kind: kindOf(of.deadline) },
+    ...{ next: () => request, kind: kindOf(modelled.deadline) },
   })
   const { good = none, refused = none, late = none } = kinds
   const possible = Math.min(count, capacity * seconds)
   const quantiles = ({ count, p50, p99 }: Latency) =>
     count === 0 ? ['–', '–'] : [p50.toFixed(0), p99.toFixed(0)]
   return [
-    ...[of.name, subject, `${times}x`, `${((100 * good.count) / possible).toFixed(1)} %`],
+    ...[modelled.name, subject, `${times}x`, `${((100 * good.count) / possible).toFixed(1)} %`],
     ...[...quantiles(good), refused.count, ...quantiles(refused), late.count + failed],
   ]
 }
@@ -106,14 +106,14 @@ async function measured(run: OverloadRun): Promise<Block[]> {
   else subjects.push(haproxy)
   const chosen = cases.filter(({ name }) => name.startsWith(run.options.case))
   const rows: Cell[][] = []
-  for (const each of run.quick ? chosen.slice(0, 1) : chosen)
+  for (const modelled of run.quick ? chosen.slice(0, 1) : chosen)
     for (const subject of subjects) {
-      const { slots, mean, sigma, cancels } = each
+      const { slots, mean, sigma, cancels } = modelled
       const args = [slots, mean, sigma, cancels ? 'cancels' : 'ignores'].map(String)
       await using origin = new Child<never, number>(new URL('supplier.ts', import.meta.url), args)
-      await using proxy = await subject.start(each, await origin.answer())
+      await using proxy = await subject.start(modelled, await origin.answer())
       for (const times of loads) {
-        rows.push(await row(each, subject.name(each), proxy.port, times, seconds))
+        rows.push(await row(modelled, subject.name(modelled), proxy.port, times, seconds))
         run.say(`  ${rows.at(-1)!.join(' | ')}`)
       }
     }

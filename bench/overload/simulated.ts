@@ -33,8 +33,8 @@ export interface Modelled {
   cancels: boolean
 }
 
-export function overload(of: Modelled, times: number, seed: number, maxInFlight?: number) {
-  const { slots, mean, sigma, cancels, deadline } = of
+export function overload(modelled: Modelled, times: number, seed: number, maxInFlight?: number) {
+  const { slots, mean, sigma, cancels, deadline } = modelled
   const capacity = (1000 * slots) / mean
   const lasts = 10_000
   const scenario: Scenario = {
@@ -102,14 +102,14 @@ function row(
   cancels: boolean,
   seed: number,
 ) {
-  const of = { slots, mean, deadline, sigma, cancels }
-  const past = [2, 5, 10].map((times) => overload(of, times, seed))
-  const fixed = [2, 5, 10].map((times) => overload(of, times, seed, slots))
+  const modelled = { slots, mean, deadline, sigma, cancels }
+  const past = [2, 5, 10].map((times) => overload(modelled, times, seed))
+  const fixed = [2, 5, 10].map((times) => overload(modelled, times, seed, slots))
   return [
     `${slots} x ${mean} ms, ${deadline} ms`,
     sigma === 0 ? 'constant' : 'lognormal',
     cancels ? 'yes' : 'no',
-    percent(overload(of, 0.8, seed).refused),
+    percent(overload(modelled, 0.8, seed).refused),
     ...past.map(({ goodput }) => percent(goodput)),
     percent(Math.max(...past.map(({ waited }) => waited))),
     ...fixed.map(({ goodput }) => percent(goodput)),
@@ -122,9 +122,9 @@ export const simulated = (): Block[] => [
     what,
     {
       head,
-      rows: suppliers.flatMap((each) =>
+      rows: suppliers.flatMap((supplier) =>
         [0, 0.5].flatMap((sigma) =>
-          [true, false].map((cancels) => row(each, sigma, cancels, seed)),
+          [true, false].map((cancels) => row(supplier, sigma, cancels, seed)),
         ),
       ),
     },

@@ -7,21 +7,21 @@ import { Agenda } from '../harness/agenda.ts'
 
 export interface Scenario {
   /** Requests that are worked on at once. */
-  slots: number | ((at: number) => number)
+  slots: number | ((time: number) => number)
   /** Milliseconds of work of a request that begins at `at`; infinite: it hangs. */
-  service: (at: number) => number
+  service: (time: number) => number
   /** Requests past the slots share them, instead of waiting in a queue. */
   shares?: boolean
   /** Whether a cancelled request leaves the supplier's queue and slot. */
   cancels: boolean
   /** Whether the supplier never answers a request. It takes no slot. */
-  drops?: (at: number) => boolean
+  drops?: (time: number) => boolean
   /** Requests in the supplier's queue past which it answers with an error at once. */
   longestQueue?: number
   /** Milliseconds from the arrival of a request. */
   deadline: number | (() => number)
   /** Requests per second; 0: none. */
-  arrivals: (at: number) => number
+  arrivals: (time: number) => number
   /** If it is given, the arrivals are a Poisson process. */
   random?: () => number
   /** Beside the arrivals: callers that each send a request ten milliseconds after the end of their last one. */
@@ -30,9 +30,9 @@ export interface Scenario {
   lasts: number
   maxInFlight?: number
   /** When the supplier refuses connections: such a request says nothing about its load. */
-  down?: (at: number) => boolean
+  down?: (time: number) => boolean
   /** Until when the event loop of the proxy is blocked, if it is. Events during that time are processed afterwards. */
-  pausedUntil?: (at: number) => number
+  pausedUntil?: (time: number) => number
 }
 
 export interface Request {
@@ -58,13 +58,13 @@ class Supplier {
     return typeof slots === 'number' ? slots : slots(this.now)
   }
 
-  plan(at: number, act: () => void): void {
-    this.agenda.add(at, act)
+  plan(time: number, act: () => void): void {
+    this.agenda.add(time, act)
   }
 
   /** An event for the event loop of the proxy, which may be blocked. */
-  planOurs(at: number, act: () => void): void {
-    this.plan(this.scenario.pausedUntil?.(at) ?? at, act)
+  planOurs(time: number, act: () => void): void {
+    this.plan(this.scenario.pausedUntil?.(time) ?? time, act)
   }
 
   run(): void {
@@ -282,7 +282,7 @@ export function simulate(scenario: Scenario): {
     note(request)
     supplier.plan(supplier.now + 10, call)
   }
-  for (let each = 0; each < callers; each++) supplier.plan(0, call)
+  for (let caller = 0; caller < callers; caller++) supplier.plan(0, call)
   supplier.run()
   return { requests, limits, gate }
 }

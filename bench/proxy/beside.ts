@@ -14,8 +14,8 @@ type Work = (service: Service, round: number) => unknown
 
 /** The configuration of the service; the timeout of one supplier changes with `round`. */
 const configOf = (endpoint: string, round: number) => ({
-  suppliers: supplierIds.map((id, at) =>
-    supplier(id, endpoint, at === 1 ? { timeout: `${5000 + round}ms` } : {}),
+  suppliers: supplierIds.map((id, index) =>
+    supplier(id, endpoint, index === 1 ? { timeout: `${5000 + round}ms` } : {}),
   ),
 })
 

@@ -13,10 +13,10 @@ const together = 64
 /** Milliseconds after which a process has done what follows the last request. */
 const settled = 1000
 
-async function inParallel<T, R>(all: readonly T[], work: (each: T) => Promise<R>): Promise<R[]> {
+async function inParallel<T, R>(all: readonly T[], work: (item: T) => Promise<R>): Promise<R[]> {
   const results: R[] = []
-  for (let at = 0; at < all.length; at += together)
-    results.push(...(await Promise.all(all.slice(at, at + together).map(work))))
+  for (let index = 0; index < all.length; index += together)
+    results.push(...(await Promise.all(all.slice(index, index + together).map(work))))
   return results
 }
 

@@ -104,27 +104,29 @@ export async function costOfKeys({ quick, say }: Pick<Run, 'quick' | 'say'>): Pr
       new URL('exchange-probe.ts', import.meta.url),
     )
     // Another one is compiled first in each process.
-    const order = subjects.map((_, at) => (at + n) % subjects.length)
+    const order = subjects.map((_, index) => (index + n) % subjects.length)
     const rounds = await probe.ask({
-      subjects: order.map((at) => subjects[at]!),
+      subjects: order.map((index) => subjects[index]!),
       ...{ rounds: quick ? 4 : 40, requests: quick ? 1000 : 10_000 },
     })
     const reference = rounds[order.indexOf(0)]!
-    for (const [at, us] of order.map((at, index) => [at, rounds[index]!] as const)) {
+    for (const [position, us] of order.map(
+      (position, index) => [position, rounds[index]!] as const,
+    )) {
       // Of the rounds, one by one: what the machine does meanwhile concerns all alike.
-      const more = median(us.map((each, round) => each - reference[round]!))
-      found[at]!.us.push(median(us))
-      found[at]!.more.push(more)
-      say(`  ${subjects[at]!.name}: ${median(us).toFixed(3)} us, ${more.toFixed(3)} more`)
+      const more = median(us.map((cost, round) => cost - reference[round]!))
+      found[position]!.us.push(median(us))
+      found[position]!.more.push(more)
+      say(`  ${subjects[position]!.name}: ${median(us).toFixed(3)} us, ${more.toFixed(3)} more`)
     }
   }
   return [
     'CPU time of the exchange of a no-bid, from its head to the account, without sockets, whose cost varies by more than what is looked for. "plain" has none of the keys; "without the branches" is a copy of the program from which everything is cut that a request of such a supplier passes because the keys exist: canary, mirror, outliers, rules of headers, access log. Twelve processes, in each 40 interleaved rounds of 10,000 requests; medians of the rounds, means of the processes, differences round by round with their standard error.',
     {
       head: ['', 'us', `more than ${subjects[0]!.name}`],
-      rows: found.map(({ us, more }, at) => [
-        ...[subjects[at]!.name, mean(us).toFixed(3)],
-        at === 0 ? '' : `${mean(more).toFixed(3)} ± ${standardError(more).toFixed(3)}`,
+      rows: found.map(({ us, more }, index) => [
+        ...[subjects[index]!.name, mean(us).toFixed(3)],
+        index === 0 ? '' : `${mean(more).toFixed(3)} ± ${standardError(more).toFixed(3)}`,
       ]),
     },
   ]

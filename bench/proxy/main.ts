@@ -82,17 +82,17 @@ async function measure(
 const section = (plan: Plan): Section => ({
   title: plan.title,
   async run(run, state) {
-    const at = run.quick ? 1 : 0
+    const firstCase = run.quick ? 1 : 0
     const started = await state.proxies()
     const proxies = started.filter(({ name }) => plan.proxies?.includes(name) ?? true)
     const results: Results = proxies.map(({ name, job }) => ({ name, job, samples: new Map() }))
     for (const { label, ...load } of plan.cases) {
-      const window = { warm: run.quick ? 300 : 700, measure: plan.window[at]! }
-      const first = { warm: 0, measure: plan.warmUp?.[at] ?? 0 }
+      const window = { warm: run.quick ? 300 : 700, measure: plan.window[firstCase]! }
+      const first = { warm: 0, measure: plan.warmUp?.[firstCase] ?? 0 }
       if (first.measure > 0)
         for (const proxy of proxies.filter(({ compiles }) => compiles))
           await measure(state, proxy, { ...load, ...first })
-      const samples = await inTurns(plan.rounds[at]!, proxies, async (proxy, round) => {
+      const samples = await inTurns(plan.rounds[firstCase]!, proxies, async (proxy, round) => {
         const sample = await measure(state, proxy, { ...load, ...window })
         const { cost, rate, p99, failed } = sample
         run.say(
@@ -168,7 +168,7 @@ function costs(plan: Plan, all: Results): Block[] {
   return [
     {
       head: [...head, 'nginx varied'],
-      rows: rows.map((cells, at) => [...cells, percent(varied(plan.cases[at]!.label))]),
+      rows: rows.map((cells, index) => [...cells, percent(varied(plan.cases[index]!.label))]),
     },
   ]
 }

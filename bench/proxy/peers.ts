@@ -83,7 +83,7 @@ const peers: readonly Peer[] = [
   {
     ...{ name: 'nginx + Lua', job: 'rewrites', compiles: true },
     missing: absent('nginx') || (luaFolder === undefined && 'the Lua module of nginx not found'),
-    start: nginx((...at) => rewriting(...at, luaFolder!)),
+    start: nginx((...ports) => rewriting(...ports, luaFolder!)),
   },
   {
     ...{ name: 'HAProxy', job: 'passes', compiles: false, missing: absent('haproxy') },

@@ -34,11 +34,11 @@ function partOf({ functionName, url }: Frame): string | null {
 function partsOf({ nodes, samples = [], timeDeltas = [] }: Profiler.Profile, count: number) {
   const frames = new Map(nodes.map(({ id, callFrame }) => [id, callFrame]))
   const parts = new Map<string, number>()
-  for (const [at, id] of samples.entries()) {
+  for (const [index, id] of samples.entries()) {
     const part = partOf(frames.get(id)!)
     if (part === null) continue
     // The time since a sample belongs to that sample.
-    const us = Math.max(0, timeDeltas[at + 1] ?? 0)
+    const us = Math.max(0, timeDeltas[index + 1] ?? 0)
     parts.set(part, (parts.get(part) ?? 0) + us / count)
   }
   return parts
@@ -76,23 +76,23 @@ const sum = (values: Iterable<number>) => [...values].reduce((all, value) => all
 
 function tables(costs: readonly number[], parts: readonly Map<string, number>[]): Block[] {
   // The profiler takes time itself: its shares are applied to the CPU time without it.
-  const scaled = parts.map((each, at) => {
-    const factor = costs[at]! / sum(each.values())
-    return new Map([...each].map(([part, us]) => [part, us * factor]))
+  const scaled = parts.map((group, index) => {
+    const factor = costs[index]! / sum(group.values())
+    return new Map([...group].map(([part, us]) => [part, us * factor]))
   })
   const [, ofBid = new Map<string, number>()] = scaled
   const rowsOf = (name: (part: string) => string, from: number) => {
-    const sums = scaled.map((each) => {
+    const sums = scaled.map((counts) => {
       const byName = new Map<string, number>()
-      for (const [part, us] of each) byName.set(name(part), (byName.get(name(part)) ?? 0) + us)
+      for (const [part, us] of counts) byName.set(name(part), (byName.get(name(part)) ?? 0) + us)
       return byName
     })
-    const names = [...new Set(sums.flatMap((each) => [...each.keys()]))]
-    const largest = (part: string) => Math.max(...sums.map((each) => each.get(part) ?? 0))
+    const names = [...new Set(sums.flatMap((counts) => [...counts.keys()]))]
+    const largest = (part: string) => Math.max(...sums.map((counts) => counts.get(part) ?? 0))
     return names
       .filter((part) => largest(part) >= from)
       .sort((one, other) => (sums[1]!.get(other) ?? 0) - (sums[1]!.get(one) ?? 0))
-      .map((part) => [part, ...sums.map((each) => (each.get(part) ?? 0).toFixed(2))])
+      .map((part) => [part, ...sums.map((counts) => (counts.get(part) ?? 0).toFixed(2))])
   }
   const head = ['own time, us a request', ...kinds]
   return [

@@ -49,7 +49,7 @@ interface Codec {
 }
 
 /** zlib at level 1 with kept handles, and the encoder of the service: 64 different bodies in turn. */
-function codecsAlone(): { zlib: Codec; own: Codec } {
+function codecsAlone(): { zlib: Codec; ours: Codec } {
   const decoder = new KeptGunzip()
   const handle = new KeptStream(createGzip({ level: 1 }))
   const output = Buffer.alloc(64 * 1024)
@@ -61,7 +61,7 @@ function codecsAlone(): { zlib: Codec; own: Codec } {
   const decode = (body: Buffer) => decoder.decode(body, 64 * 1024)!
   const plain = encoded.map(decode)
   const zlib = (body: Buffer) => handle.run(body, body.length, output, output.length)
-  const own = (body: Buffer) => encoder.encode(body)!.length
+  const encodedBytes = (body: Buffer) => encoder.encode(body)!.length
   const perBody = (bodies: readonly Buffer[], act: (body: Buffer) => unknown) => {
     let next = 0
     return cpuOf(() => void act(bodies[next++ % bodies.length]!), 4000)
@@ -71,7 +71,7 @@ function codecsAlone(): { zlib: Codec; own: Codec } {
   const decodes = perBody(encoded, decode)
   return {
     zlib: { decodes, encodes: perBody(plain, zlib), bytes: bytes(zlib) },
-    own: { decodes, encodes: perBody(plain, own), bytes: bytes(own) },
+    ours: { decodes, encodes: perBody(plain, encodedBytes), bytes: bytes(encodedBytes) },
   }
 }
 
@@ -160,8 +160,8 @@ export async function measureHandshakes(
   for (const renew of ['full', 'resumed'] as const) await measure(subjects[0]!, renew)
   const rows: (string | number)[][] = []
   for (const renew of ['full', 'resumed'] as const) {
-    const samples = await inTurns(run.quick ? 1 : 5, subjects, (each) => measure(each, renew))
-    const costs = subjects.map((each) => median(samples.get(each)!))
+    const samples = await inTurns(run.quick ? 1 : 5, subjects, (subject) => measure(subject, renew))
+    const costs = subjects.map((subject) => median(samples.get(subject)!))
     const ratio = costs.length > 1 ? [(costs[0]! / costs[1]!).toFixed(2)] : []
     rows.push([
       renew === 'full' ? 'whole handshake' : 'resumed session',
@@ -185,13 +185,13 @@ export async function measureHandshakes(
 /** What a gzip response costs beyond a plain one, beside what zlib alone takes for it. */
 function gzipText(costs: ReadonlyMap<string, number>, alone: ReturnType<typeof codecsAlone>[]) {
   const more = costs.get('gzip response, bid')! - costs.get('plain, bid of 3 KB')!
-  const medianOf = (of: (each: (typeof alone)[0]) => number) => median(alone.map(of))
+  const medianOf = (pick: (codec: (typeof alone)[0]) => number) => median(alone.map(pick))
   const decodes = medianOf(({ zlib }) => zlib.decodes)
   const encodes = medianOf(({ zlib }) => zlib.encodes)
-  const own = medianOf((each) => each.own.encodes)
-  const larger = 100 * (alone[0]!.own.bytes / alone[0]!.zlib.bytes - 1)
+  const ours = medianOf((codec) => codec.ours.encodes)
+  const larger = 100 * (alone[0]!.ours.bytes / alone[0]!.zlib.bytes - 1)
   const us = (value: number) => `${value.toFixed(1)} us`
-  return `A gzip response takes ${us(more)} more than a plain one. In a process that does nothing else zlib at level 1 takes ${us(decodes)} to decode such a body and ${us(encodes)} to encode it (64 different ones in turn, kept handles): ${(more / (decodes + encodes)).toFixed(2)} times as much. The encoder of the service takes ${us(own)} and ${larger.toFixed(1)} % more bytes.`
+  return `A gzip response takes ${us(more)} more than a plain one. In a process that does nothing else zlib at level 1 takes ${us(decodes)} to decode such a body and ${us(encodes)} to encode it (64 different ones in turn, kept handles): ${(more / (decodes + encodes)).toFixed(2)} times as much. The encoder of the service takes ${us(ours)} and ${larger.toFixed(1)} % more bytes.`
 }
 
 export async function measureRoads(run: Report, caller: Caller, origin: Origin): Promise<Block[]> {
@@ -214,8 +214,13 @@ export async function measureRoads(run: Report, caller: Caller, origin: Origin):
   const alone: ReturnType<typeof codecsAlone>[] = []
   for (const road of roads) {
     const load = run.quick ? { warm: 200, measure: 300 } : {}
-    const samples = await inTurns(run.quick ? 1 : 5, subjects, (each) => measure(each, road, load))
-    const [cost, other] = subjects.map((each) => median(samples.get(each)!)) as [number, number?]
+    const samples = await inTurns(run.quick ? 1 : 5, subjects, (subject) =>
+      measure(subject, road, load),
+    )
+    const [cost, other] = subjects.map((subject) => median(samples.get(subject)!)) as [
+      number,
+      number?,
+    ]
     costs.set(road.label, cost)
     alone.push(codecsAlone())
     const ofNginx = samples.get(subjects[1]!) ?? []

@@ -6,7 +6,7 @@ import { constants, PerformanceObserver } from 'node:perf_hooks'
 
 /** Milliseconds. */
 interface Stall {
-  at: number
+  start: number
   length: number
   /** CPU time of the main thread meanwhile. The rest of the stall it waited for the processor. */
   cpu: number
@@ -40,7 +40,7 @@ const cpuMs = () => {
   return (user + system) / 1000
 }
 
-let gaps: { at: number; length: number; cpu: number }[] = []
+let gaps: { start: number; length: number; cpu: number }[] = []
 let timer: NodeJS.Timeout | null = null
 let began = 0
 
@@ -53,7 +53,7 @@ function start(): void {
   timer = setInterval(() => {
     const [now, used] = [performance.now(), cpuMs()]
     const length = now - last
-    if (length >= shortest) gaps.push({ at: last, length, cpu: used - cpu })
+    if (length >= shortest) gaps.push({ start: last, length, cpu: used - cpu })
     last = now
     cpu = used
   }, interval)
@@ -66,18 +66,18 @@ async function end(): Promise<Stalls> {
   // Entries of collections come with a delay.
   await new Promise((resolve) => setTimeout(resolve, 100))
   observer.disconnect()
-  const of = (isMajor: boolean, from = began, to = began + ms) =>
+  const longest = (isMajor: boolean, from = began, to = began + ms) =>
     collections
-      .filter((each) => each.isMajor === isMajor && each.start >= from && each.start < to)
+      .filter((pause) => pause.isMajor === isMajor && pause.start >= from && pause.start < to)
       .map(({ duration }) => duration)
   const sum = (values: readonly number[]) => values.reduce((all, value) => all + value, 0)
-  const [minor, major] = [of(false), of(true)]
+  const [minor, major] = [longest(false), longest(true)]
   return {
     ms,
-    stalls: gaps.map(({ at, length, cpu }) => ({
-      ...{ at: at - began, length, cpu },
-      minor: sum(of(false, at, at + length)),
-      major: sum(of(true, at, at + length)),
+    stalls: gaps.map(({ start, length, cpu }) => ({
+      ...{ start: start - began, length, cpu },
+      minor: sum(longest(false, start, start + length)),
+      major: sum(longest(true, start, start + length)),
     })),
     minor: { count: minor.length, ms: sum(minor) },
     major: { count: major.length, ms: sum(major) },

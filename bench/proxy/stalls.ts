@@ -20,7 +20,7 @@ function causeOf({ length, cpu, minor, major }: Stall): string {
     ['full collection', major],
     ['own work', work],
   ]
-  return parts.reduce((most, each) => (each[1] > most[1] ? each : most))[0]
+  return parts.reduce((most, part) => (part[1] > most[1] ? part : most))[0]
 }
 
 export async function stallsOfLoop(
@@ -49,10 +49,10 @@ export async function stallsOfLoop(
       rows: [
         ['young objects', minor],
         ['full', major],
-      ].map(([name, of]) => {
-        const { count, ms: took } = of as Stalls['minor']
-        const each = count === 0 ? '' : (took / count).toFixed(2)
-        return [name as string, count, each, `${((100 * took) / ms).toFixed(2)} %`]
+      ].map(([name, longestOf]) => {
+        const { count, ms: took } = longestOf as Stalls['minor']
+        const mean = count === 0 ? '' : (took / count).toFixed(2)
+        return [name as string, count, mean, `${((100 * took) / ms).toFixed(2)} %`]
       }),
     },
     {
@@ -66,7 +66,7 @@ export async function stallsOfLoop(
     {
       head: ['after', 'length', 'CPU of the main thread', 'young', 'full', 'most of it'],
       rows: longest.map((stall) => [
-        ...[stall.at, stall.length, stall.cpu, stall.minor, stall.major].map(text),
+        ...[stall.start, stall.length, stall.cpu, stall.minor, stall.major].map(text),
         causeOf(stall),
       ]),
     },

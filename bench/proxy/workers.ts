@@ -27,9 +27,9 @@ async function measure(service: Service, caller: Caller, load: Load) {
   const outcome = await caller.ask({ port: service.proxy, paths: ['/bid/bench'], warm: 0, ...load })
   const cpuAfter = pids.map((pid) => cpu([pid]))
   const after = await requestsOf(service)
-  const requests = before.length > 1 ? after.map((n, at) => n - before[at]!) : [outcome.count]
-  const sample: Sample = requests.map((count, at) => ({
-    cost: (cpuAfter[at]! - cpuBefore[at]!) / Math.max(1, count),
+  const requests = before.length > 1 ? after.map((n, index) => n - before[index]!) : [outcome.count]
+  const sample: Sample = requests.map((count, index) => ({
+    cost: (cpuAfter[index]! - cpuBefore[index]!) / Math.max(1, count),
     requests: count,
   }))
   return { sample, failed: outcome.failed }
@@ -71,7 +71,7 @@ export async function twoProcesses(
     number[][],
   ]
   const alone = median(ofOne.map(([cost]) => cost!))
-  const both = [0, 1].map((at) => median(ofTwo.map((costs) => costs[at]!)))
+  const both = [0, 1].map((index) => median(ofTwo.map((costs) => costs[index]!)))
   const ratios = ofTwo.map((costs, round) =>
     costs.reduce((sum, cost) => sum + ofOne[round]![0]! / cost, 0),
   )
@@ -81,8 +81,8 @@ export async function twoProcesses(
       head: ['process', 'CPU us/request', 'x one process'],
       rows: [
         ['workers: 1', alone.toFixed(1), '1.00'],
-        ...both.map((cost, at) => [
-          ...[`workers: 2, process ${at}`, cost.toFixed(1), (cost / alone).toFixed(2)],
+        ...both.map((cost, index) => [
+          ...[`workers: 2, process ${index}`, cost.toFixed(1), (cost / alone).toFixed(2)],
         ]),
       ],
     },

@@ -25,7 +25,7 @@ const record: DecisionRecord = {
   inBa: '2.15',
   outBa: '1.935',
   currency: 'USD',
-  at: now(),
+  decidedAt: now(),
   modelVersion: 1,
   publisher: 'pub-17',
   domain: 'news.example',

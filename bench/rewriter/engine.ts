@@ -81,7 +81,11 @@ export async function engineCosts({ quick }: Run): Promise<Block[]> {
     `CPU microseconds a response, median of ${rounds} interleaved rounds. Each further bid takes ${further.toFixed(1)} us.`,
     {
       head: ['bids', 'bytes', 'us'],
-      rows: sizes.map((size, at) => [size, bodies[`bids-${size}`]!.length, taken[at]!.toFixed(1)]),
+      rows: sizes.map((size, index) => [
+        size,
+        bodies[`bids-${size}`]!.length,
+        taken[index]!.toFixed(1),
+      ]),
     },
   ]
 }

@@ -183,7 +183,7 @@ async function openWorld(run: SuppliersRun): Promise<World> {
           }
         }),
       )
-      if (times.some((each) => each === null || each > slow))
+      if (times.some((time) => time === null || time > slow))
         run.say(
           `  ${new Date().toISOString()} ${id}, version ${version}: ${times.map((ms) => ms?.toFixed() ?? 'changed back').join(' / ')} ms on the nodes`,
         )
@@ -234,8 +234,8 @@ async function effects(run: SuppliersRun, world: World): Promise<Block[]> {
   for (let n = 0; n < seconds && failures.length === 0; n++) {
     const kind = kinds[n % kinds.length]!
     // Suppliers of `apply` and of the API are different ones, and so are two changes in a row.
-    const of = kind === 'file' ? ids.file : ids.api
-    const id = of[(kind === 'apply' ? of.length - 1 - n : n) % of.length]!
+    const idList = kind === 'file' ? ids.file : ids.api
+    const id = idList[(kind === 'apply' ? idList.length - 1 - n : n) % idList.length]!
     changes.push(
       change[kind](id)
         .then(async (version) => {
@@ -280,7 +280,7 @@ async function memory(run: SuppliersRun, { nodes, ids, change }: World): Promise
     const to = (changes * step) / steps
     for (let made = (changes * (step - 1)) / steps; made < to; made += 4)
       await Promise.all(
-        [0, 1, 2, 3].map((each) => change.api(ids.api[(made + each) % ids.api.length]!)),
+        [0, 1, 2, 3].map((step) => change.api(ids.api[(made + step) % ids.api.length]!)),
       )
     await wait(2000)
     measure(to)

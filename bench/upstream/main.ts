@@ -20,7 +20,7 @@ const options = {
   faults: {
     value: faults.join(),
     help: 'faults, with commas between them',
-    valid: (text: string) => text.split(',').every((each) => faults.includes(each as Fault)),
+    valid: (text: string) => text.split(',').every((name) => faults.includes(name as Fault)),
   },
 }
 type UpstreamRun = Run<typeof options>
@@ -43,7 +43,7 @@ listen bids
   balance random(2)
   option httpchk GET /health
   default-server check inter 1s fall 2 rise 2 observe layer7 error-limit 5 on-error mark-down
-${ports.map((each, at) => `  server endpoint${at} 127.0.0.1:${each}`).join('\n')}
+${ports.map((port, index) => `  server endpoint${index} 127.0.0.1:${port}`).join('\n')}
 `
 
 const nginxConfig = (ports: readonly number[], port: number, dir: string) => `
@@ -55,7 +55,7 @@ http {
   uwsgi_temp_path ${dir}/u; scgi_temp_path ${dir}/s;
   upstream supplier {
     zone supplier 64k; random two least_conn; keepalive 64;
-    ${ports.map((each) => `server 127.0.0.1:${each} max_fails=5 fail_timeout=1s;`).join(' ')}
+    ${ports.map((port) => `server 127.0.0.1:${port} max_fails=5 fail_timeout=1s;`).join(' ')}
   }
   server {
     listen 127.0.0.1:${port};

@@ -32,20 +32,23 @@ function withExternal(schema: Schema, path: string): Schema {
   if (managed.includes(path)) return {}
   const { default: _, $schema: __, title: ___, ...rest } = schema
   const result: Schema = { ...rest }
-  const at = (key: string) => (path === '' ? key : `${path}.${key}`)
+  const keyAt = (key: string) => (path === '' ? key : `${path}.${key}`)
   if (rest['properties'] !== undefined)
     result['properties'] = Object.fromEntries(
       Object.entries(rest['properties'] as Properties).map(([key, inner]) => [
         key,
-        withExternal(inner, at(key)),
+        withExternal(inner, keyAt(key)),
       ]),
     )
   for (const name of ['items', 'additionalProperties'])
-    if (typeof rest[name] === 'object') result[name] = withExternal(rest[name] as Schema, at('*'))
+    if (typeof rest[name] === 'object')
+      result[name] = withExternal(rest[name] as Schema, keyAt('*'))
   if (rest['anyOf'] !== undefined) {
     const branches = (rest['anyOf'] as Schema[]).map((inner) => withExternal(inner, path))
-    const own = branches.flatMap((branch) => (branch['anyOf'] as Schema[]) ?? [branch])
-    result['anyOf'] = [...new Map(own.map((each) => [JSON.stringify(each), each])).values()]
+    const choices = branches.flatMap((branch) => (branch['anyOf'] as Schema[]) ?? [branch])
+    result['anyOf'] = [
+      ...new Map(choices.map((choice) => [JSON.stringify(choice), choice])).values(),
+    ]
     return result
   }
   const type = rest['type']
@@ -76,17 +79,17 @@ interface Row {
 
 /** `# -- text` above a key, up to the key. */
 const aboutOf = (comment: string | null | undefined) => {
-  const at = comment?.lastIndexOf(' -- ') ?? -1
-  return at < 0 ? '' : comment!.slice(at + 4).replaceAll(/\n ?/g, ' ')
+  const position = comment?.lastIndexOf(' -- ') ?? -1
+  return position < 0 ? '' : comment!.slice(position + 4).replaceAll(/\n ?/g, ' ')
 }
 
 /** The rows of a map: a key that is described is one row, and so is a key without keys below. */
 function rowsOf(map: YAMLMap, path: string): Row[] {
-  return (map.items as Pair<Scalar<string>, unknown>[]).flatMap((pair, at) => {
+  return (map.items as Pair<Scalar<string>, unknown>[]).flatMap((pair, index) => {
     const { value: name } = pair.key
     const key = path === '' ? name : `${path}.${name}`
     const about = aboutOf(
-      at === 0 ? (pair.key.commentBefore ?? map.commentBefore) : pair.key.commentBefore,
+      index === 0 ? (pair.key.commentBefore ?? map.commentBefore) : pair.key.commentBefore,
     )
     const value = isMap(pair.value) || !isScalar(pair.value) ? pair.value : pair.value.value
     if (
@@ -95,8 +98,8 @@ function rowsOf(map: YAMLMap, path: string): Row[] {
       (about === '' || !value.flow) &&
       !leaves.has(key)
     ) {
-      const own = about === '' ? [] : [{ key, value: '', about }]
-      return [...own, ...rowsOf(value, key)]
+      const line = about === '' ? [] : [{ key, value: '', about }]
+      return [...line, ...rowsOf(value, key)]
     }
     const shown = JSON.stringify((pair.value as { toJSON(): unknown }).toJSON())
     return [{ key, value: shown, about }]

@@ -25,15 +25,15 @@ const ofTarget = {
 
 function panel(
   { title, unit = 'none', series, about, type = 'timeseries' }: Panel,
-  at: number,
+  index: number,
 ): object {
   return {
-    id: at + 1,
+    id: index + 1,
     type,
     title,
     description: about,
     datasource,
-    gridPos: { h: 8, w: 12, x: (at % 2) * 12, y: Math.floor(at / 2) * 8 },
+    gridPos: { h: 8, w: 12, x: (index % 2) * 12, y: Math.floor(index / 2) * 8 },
     fieldConfig: { defaults: { unit, ...(unit === 'none' ? {} : { min: 0 }) }, overrides: [] },
     options: options[type],
     targets: Object.entries(series).map(([legendFormat, expr], target) => ({

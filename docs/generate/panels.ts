@@ -1,5 +1,14 @@
 /** The panels of the Grafana dashboards. */
-import { armSum, each, keptSeries, marginPerBid, nodes, percentiles, rate, ssp } from './promql.ts'
+import {
+  armSum,
+  keptSeries,
+  marginPerBid,
+  nodes,
+  percentiles,
+  perPod,
+  rate,
+  ssp,
+} from './promql.ts'
 
 export interface Panel {
   title: string
@@ -236,7 +245,7 @@ export const state: Panel[] = [
     title: 'Memory',
     unit: 'bytes',
     about: 'Resident. Near the memory limit the kernel ends the process.',
-    series: each('process_resident_memory_bytes'),
+    series: perPod('process_resident_memory_bytes'),
   },
   {
     title: 'Memory of bodies',
@@ -251,7 +260,7 @@ export const state: Panel[] = [
     title: 'Event loop, lag',
     unit: 's',
     about: 'Worst since the last scrape. Above .1 s every bid waits that long.',
-    series: each('bidweir_event_loop_lag_seconds'),
+    series: perPod('bidweir_event_loop_lag_seconds'),
   },
   {
     title: 'Configuration: refused, waiting for a restart',
@@ -310,12 +319,12 @@ export const state: Panel[] = [
     unit: 's',
     about:
       'How long the refit that runs has taken. Seconds are normal; after 10 minutes it is ended.',
-    series: each('bidweir_model_refit_seconds'),
+    series: perPod('bidweir_model_refit_seconds'),
   },
   {
     title: 'Redis',
     about: '0: the node goes on alone.',
-    series: each('bidweir_redis_up'),
+    series: perPod('bidweir_redis_up'),
   },
   {
     title: 'Refused calls and log-ins',
@@ -339,7 +348,7 @@ export const state: Panel[] = [
     title: 'Bid log',
     unit: 'bytes',
     about: 'Bounded; when it is full, bare notices of old bids are not attributed.',
-    series: each('bidweir_bidlog_bytes'),
+    series: perPod('bidweir_bidlog_bytes'),
   },
 ]
 

@@ -11,7 +11,7 @@ export const percentiles = (name: string, labels = ssp) => ({
   '50 %': quantile(0.5, name, labels),
   '99 %': quantile(0.99, name, labels),
 })
-export const each = (name: string, labels = nodes) => ({ '{{pod}}': `${name}{${labels}}` })
+export const perPod = (name: string, labels = nodes) => ({ '{{pod}}': `${name}{${labels}}` })
 /** A sum by arm of all nodes over the last hours. */
 export const armSum = (name: string, arm: 'optimised' | 'holdout') =>
   `sum by (ssp, mode) (increase(bidweir_arm_${name}_total{${ssp},arm="${arm}"}[6h]))`

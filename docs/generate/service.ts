@@ -74,13 +74,13 @@ const tableOf = (rows: readonly MetricRow[]) =>
   )
 
 export function metrics(rows: readonly MetricRow[]): string {
-  const own = rows.filter(({ name }) => name.startsWith('bidweir_'))
+  const ours = rows.filter(({ name }) => name.startsWith('bidweir_'))
   const ofProcess = rows.filter(({ name }) => !name.startsWith('bidweir_'))
   return page(
     'Metrics',
     '`GET /metrics` on the admin listener. Durations are in seconds, sizes in bytes, prices in CPM of the base currency. Counters and sums are those of one node since its start, win rates, kept wins, kept spend and uplift those of all nodes over the last seven days; [monitoring](../operations/monitoring.md) has the queries over all nodes.',
     'Values of `outcome`, `reason`, `status`, `context` and `guard`: [reasons](reasons.md). The label `arm` is `holdout`, or `optimised` for treated and explored bids together. `ssp="_other"` are suppliers that are not among the busiest.',
-    tableOf(own),
+    tableOf(ours),
     '## The process',
     tableOf(ofProcess),
   )

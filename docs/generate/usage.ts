@@ -26,7 +26,9 @@ function optionRow({ flags, mandatory, defaultValue, description, argChoices }: 
 function sections(command: Command, path: string, inherited: readonly Option[]): string[] {
   const options = [...inherited, ...command.options.filter(({ long }) => long !== '--version')]
   if (command.commands.length > 0)
-    return command.commands.flatMap((each) => sections(each, `${path} ${each.name()}`, options))
+    return command.commands.flatMap((subcommand) =>
+      sections(subcommand, `${path} ${subcommand.name()}`, options),
+    )
   const args = command.registeredArguments
   const usage = [path, ...args.map(argumentText)].join(' ')
   const rows = [...args.map(argumentRow), ...options.map(optionRow)]
@@ -93,7 +95,7 @@ const underKey = (key: string, parent: string) =>
   key === parent || key.startsWith(`${parent}.`) || key.startsWith(`${parent}[`)
 
 function reloadOf(key: string): string {
-  const row = restartKeys.find((each) => underKey(key, each.key))
+  const row = restartKeys.find((restartKey) => underKey(key, restartKey.key))
   if (row === undefined) return 'reload'
   if (key === row.firstStart) return 'first start'
   if (row.compare === 'value') return 'restart'
@@ -102,7 +104,7 @@ function reloadOf(key: string): string {
 
 /** Rows of the keys below a node, in the order of the schema. `isOnly` false: another form of the node may be given instead. */
 function rowsOf(node: SchemaNode, parent: string, isOnly = true): string[][] {
-  const own = Object.entries(node.properties ?? {}).flatMap(([name, inner]) => {
+  const nested = Object.entries(node.properties ?? {}).flatMap(([name, inner]) => {
     const key = parent === '' ? name : `${parent}.${name}`
     const isGroup = inner.properties !== undefined
     const byDefault = isGroup || inner.default === undefined ? '' : JSON.stringify(inner.default)
@@ -114,7 +116,7 @@ function rowsOf(node: SchemaNode, parent: string, isOnly = true): string[][] {
   const ofItems = node.items === undefined ? [] : rowsOf(node.items, `${parent}[]`)
   const forms = node.anyOf ?? []
   const isOnlyForm = forms.filter(({ properties }) => properties !== undefined).length === 1
-  return [...own, ...ofItems, ...forms.flatMap((form) => rowsOf(form, parent, isOnlyForm))]
+  return [...nested, ...ofItems, ...forms.flatMap((form) => rowsOf(form, parent, isOnlyForm))]
 }
 
 export const configuration = () =>

@@ -46,7 +46,11 @@ export interface AgentPricing {
   onBid: (reason: BidReason) => void
 }
 
-/** Why the call is not about prices of bids; null: it is. */
+/**
+ * Why the call is not about prices of bids; null: it is.
+ *
+ * @param call with or without bids; at most `maxAgentBids` are priced
+ */
 export function refusalOf(call: AgentCall): AgentReason | null {
   if (!call.isBidResponse) return 'lifecycle'
   if (!call.takesPrices) return 'intent'
@@ -57,6 +61,9 @@ export function refusalOf(call: AgentCall): AgentReason | null {
 /**
  * Prices the bids of a call one by one, so that the caller can yield to the event loop or stop at a deadline. A value for
  * each bid: its new price, or null if it keeps its own.
+ *
+ * @param call one that `refusalOf` does not refuse
+ * @param pricing the settings of the integration; `base`: three letters; `rates` null: only bids in the base currency
  */
 export function* priceAgentBids(
   call: AgentCall,

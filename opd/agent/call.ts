@@ -83,11 +83,12 @@ export type UnreadableCall = 'malformed' | 'too_large'
 /**
  * Reads one call, with a yield where the caller may do other work.
  *
+ * @param bytes one RTBRequest in Protocol Buffers
  * @returns the call, or why it cannot be read
  */
 export function* agentCallReader(bytes: Buffer): Generator<void, AgentCall | UnreadableCall> {
   const call = new AgentCall(bytes)
-  const reader = MessageReader.of(bytes, callFields, call)
+  const reader = MessageReader.readerOf(bytes, callFields, call)
   for (;;) {
     const state = reader.read(fieldsAtOnce)
     if (state === 'malformed') return state

@@ -8,7 +8,13 @@ import { type Mutation, pathOf } from './agent.ts'
 import { type AgentCall, readAgentCall } from './call.ts'
 
 /** Writes a value that was sent. A value that is not valid is a fault. */
-type Write = (value: unknown, number: number, out: ProtobufWriter, into: Faults, at: string) => void
+type Write = (
+  value: unknown,
+  number: number,
+  out: ProtobufWriter,
+  into: Faults,
+  path: string,
+) => void
 
 /** A fault for each value that is not valid; at most `most`. */
 class Faults {
@@ -22,42 +28,42 @@ const most = 20
 
 const maxInt32 = 2 ** 31 - 1
 
-const text: Write = (value, number, out, faults, at) => {
+const text: Write = (value, number, out, faults, path) => {
   if (typeof value === 'string') out.text(number, value)
-  else faults.addFault(at, 'must be a string')
+  else faults.addFault(path, 'must be a string')
 }
-const double: Write = (value, number, out, faults, at) => {
+const double: Write = (value, number, out, faults, path) => {
   if (typeof value === 'number') out.double(number, value)
-  else faults.addFault(at, 'must be a number')
+  else faults.addFault(path, 'must be a number')
 }
-const int32: Write = (value, number, out, faults, at) => {
+const int32: Write = (value, number, out, faults, path) => {
   const isValid = Number.isInteger(value) && (value as number) >= 0 && (value as number) <= maxInt32
   if (isValid) out.int32(number, value as number)
-  else faults.addFault(at, `must be an integer from 0 to ${maxInt32}`)
+  else faults.addFault(path, `must be an integer from 0 to ${maxInt32}`)
 }
 /** OpenRTB in JSON has 0 and 1. */
-const flag: Write = (value, number, out, faults, at) => {
+const flag: Write = (value, number, out, faults, path) => {
   if (value === true || value === 1) out.int32(number, 1)
-  else if (value !== false && value !== 0) faults.addFault(at, 'must be true, false, 1 or 0')
+  else if (value !== false && value !== 0) faults.addFault(path, 'must be true, false, 1 or 0')
 }
 
 /** An enum: its number, or its name, with `prefix` or without it. */
 const oneOf =
   (prefix: string, ...names: readonly string[]): Write =>
-  (value, number, out, faults, at) => {
+  (value, number, out, faults, path) => {
     const known = names.findIndex((name) => name === value || prefix + name === value)
     if (known >= 0) out.int32(number, known)
-    else if (typeof value === 'number') int32(value, number, out, faults, at)
-    else faults.addFault(at, `must be one of ${names.map((name) => prefix + name).join(', ')}`)
+    else if (typeof value === 'number') int32(value, number, out, faults, path)
+    else faults.addFault(path, `must be one of ${names.map((name) => prefix + name).join(', ')}`)
   }
 
 /** Values as members of an array: each as if it was sent alone, which is how lists are written. */
 const list =
   (write: Write): Write =>
-  (value, number, out, faults, at) => {
-    if (!Array.isArray(value)) return faults.addFault(at, 'must be an array')
+  (value, number, out, faults, path) => {
+    if (!Array.isArray(value)) return faults.addFault(path, 'must be an array')
     for (const [index, element] of value.entries())
-      write(element, number, out, faults, `${at}/${index}`)
+      write(element, number, out, faults, `${path}/${index}`)
   }
 
 type Members = Readonly<Record<string, readonly [number: number, write: Write]>>
@@ -68,21 +74,22 @@ const isObject = (value: unknown): value is Record<string, unknown> =>
 /** A message. Other members are ignored, as unknown fields are; null is absent. */
 const message =
   (members: Members): Write =>
-  (value, number, out, faults, at) => {
-    if (!isObject(value)) return faults.addFault(at, 'must be an object')
-    out.message(number, written(value, members, faults, at))
+  (value, number, out, faults, path) => {
+    if (!isObject(value)) return faults.addFault(path, 'must be an object')
+    out.message(number, written(value, members, faults, path))
   }
 
 function written(
   value: Record<string, unknown>,
   members: Members,
   faults: Faults,
-  at: string,
+  path: string,
 ): ProtobufWriter {
   const out = new ProtobufWriter()
   for (const [name, [number, write]] of Object.entries(members)) {
     const member = value[name]
-    if (member !== undefined && member !== null) write(member, number, out, faults, `${at}/${name}`)
+    if (member !== undefined && member !== null)
+      write(member, number, out, faults, `${path}/${name}`)
   }
   return out
 }
@@ -172,6 +179,7 @@ const rtbRequest: Members = {
 /**
  * Reads a call that was sent as JSON.
  *
+ * @param sent an RTBRequest in JSON, whose values are not checked yet
  * @returns the call, or a fault for each value that is not valid, with a JSON pointer to it
  */
 export function readJsonCall(sent: Record<string, unknown>): AgentCall | readonly Fault[] {
@@ -189,7 +197,13 @@ export function readJsonCall(sent: Record<string, unknown>): AgentCall | readonl
     : call
 }
 
-/** An RTBResponse as JSON. */
+/**
+ * An RTBResponse as JSON.
+ *
+ * @param id of the call
+ * @param mutations new prices, as decimal text
+ * @param modelVersion null: it is not sent
+ */
 export const jsonAnswer = (
   id: string,
   mutations: readonly Mutation[],

@@ -45,7 +45,7 @@ const [lowest, highest] = [-15, 5]
 const firstIndex = lowest * perDoubling + 1
 const nativeBounds = Array.from(
   { length: (highest - lowest) * perDoubling + 1 },
-  (_, at) => 2 ** (lowest + at / perDoubling),
+  (_, index) => 2 ** (lowest + index / perDoubling),
 )
 const lastNative = nativeBounds.length - 1
 

@@ -58,9 +58,9 @@ export function decimalText({ digits, scale }: Decimal): string {
   const padded = (negative ? -digits : digits).toString().padStart(scale + 1, '0')
   let end = padded.length
   while (end > padded.length - scale && padded.charCodeAt(end - 1) === 48) end--
-  const whole = padded.slice(0, padded.length - scale)
+  const integer = padded.slice(0, padded.length - scale)
   const fraction = padded.slice(padded.length - scale, end)
-  return (negative ? '-' : '') + (fraction === '' ? whole : `${whole}.${fraction}`)
+  return (negative ? '-' : '') + (fraction === '' ? integer : `${integer}.${fraction}`)
 }
 
 const plainText = /^\d+(?:\.\d+)?$/
@@ -184,9 +184,9 @@ export function shortMicros(text: string): number {
   if (length === 0 || length > 15) return -1
   let value = 0
   let point = -1
-  for (let at = 0; at < length; at++) {
-    const code = text.charCodeAt(at)
-    if (code === 46 && point === -1) point = at
+  for (let index = 0; index < length; index++) {
+    const code = text.charCodeAt(index)
+    if (code === 46 && point === -1) point = index
     else if (code >= 48 && code <= 57) value = value * 10 + (code - 48)
     else return -1
   }
@@ -210,8 +210,8 @@ export function ceiledShortMicros(text: string): number {
   const micros = length > kept ? shortMicros(text.slice(0, kept)) : -1
   if (micros === -1) return -1
   let isExact = true
-  for (let at = kept; at < length; at++) {
-    const code = text.charCodeAt(at)
+  for (let index = kept; index < length; index++) {
+    const code = text.charCodeAt(index)
     if (code < 48 || code > 57) return -1
     if (code !== 48) isExact = false
   }

@@ -9,7 +9,7 @@ export class Derived<Source extends object, Value> {
   }
 
   /** The value of the source, which is made only if the last call had another one. */
-  of(source: Source): Value {
+  valueFrom(source: Source): Value {
     if (this.latest?.source !== source) this.latest = { source, value: this.make(source) }
     return this.latest.value
   }

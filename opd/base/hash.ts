@@ -10,8 +10,8 @@
  */
 export function fnv1a(text: string, seed: number): number {
   let value = seed
-  for (let at = 0; at < text.length; at++)
-    value = Math.imul(value ^ text.charCodeAt(at), 0x01000193)
+  for (let index = 0; index < text.length; index++)
+    value = Math.imul(value ^ text.charCodeAt(index), 0x01000193)
   return value
 }
 
@@ -48,8 +48,8 @@ export const mix = (a: number, b: number) => {
 export function unitHash(text: string, seed: number): number {
   let a = 0xdeadbeef ^ seed
   let b = 0x41c6ce57 ^ seed
-  for (let at = 0; at < text.length; at++) {
-    const code = text.charCodeAt(at)
+  for (let index = 0; index < text.length; index++) {
+    const code = text.charCodeAt(index)
     a = Math.imul(a ^ code, 2654435761)
     b = Math.imul(b ^ code, 1597334677)
   }

@@ -26,7 +26,7 @@ const hysteresis = 1.25
 
 const totalOf = ({ counts }: Histogram) => {
   let total = 0
-  for (let at = 0; at < counts.length; at++) total += counts[at]!
+  for (let index = 0; index < counts.length; index++) total += counts[index]!
   return total
 }
 
@@ -40,8 +40,8 @@ class HistogramSums implements Histogram {
 
   /** Adds the difference between `now` and `before`, and copies `now` to `before`. */
   addIncrease(now: Histogram, before: HistogramSums): void {
-    for (let at = 0; at < this.counts.length; at++)
-      this.counts[at]! += now.counts[at]! - before.counts[at]!
+    for (let index = 0; index < this.counts.length; index++)
+      this.counts[index]! += now.counts[index]! - before.counts[index]!
     this.sum += now.sum - before.sum
     before.copy(now)
   }
@@ -57,7 +57,7 @@ export class HistogramSeries {
   private readonly name: string
   private readonly buckets: Buckets
   private readonly maxOwn: number
-  private own = new Set<Histogram>()
+  private separate = new Set<Histogram>()
   /** The counts at the last scrape. Later observations count under the supplier's label at the next scrape. */
   private readonly seen = new WeakMap<Histogram, HistogramSums>()
   private readonly rest: HistogramSums
@@ -83,28 +83,28 @@ export class HistogramSeries {
       yield null
     }
     for (const { labels, histogram } of used)
-      if (this.own.has(histogram)) yield* this.lines(labels, histogram.counts, histogram.sum)
+      if (this.separate.has(histogram)) yield* this.lines(labels, histogram.counts, histogram.sum)
     if (totalOf(this.rest) > 0) yield* this.lines(restLabels, this.rest.counts, this.rest.sum)
   }
 
   private chooseOwn(used: readonly Row[]): void {
     if (used.length <= this.maxOwn) {
-      this.own = new Set(used.map(({ histogram }) => histogram))
+      this.separate = new Set(used.map(({ histogram }) => histogram))
       return
     }
     const ranked = used
       .map(({ histogram, total }) => ({
         histogram,
-        rank: this.own.has(histogram) ? total * hysteresis : total,
+        rank: this.separate.has(histogram) ? total * hysteresis : total,
       }))
       .sort((one, other) => other.rank - one.rank)
-    this.own = new Set(ranked.slice(0, this.maxOwn).map(({ histogram }) => histogram))
+    this.separate = new Set(ranked.slice(0, this.maxOwn).map(({ histogram }) => histogram))
   }
 
   private update(histogram: Histogram): void {
     const size = histogram.counts.length
     const seen = getOrAdd(this.seen, histogram, () => new HistogramSums(size))
-    if (this.own.has(histogram)) seen.copy(histogram)
+    if (this.separate.has(histogram)) seen.copy(histogram)
     else this.rest.addIncrease(histogram, seen)
   }
 
@@ -112,14 +112,14 @@ export class HistogramSeries {
     const { name, buckets } = this
     const { bounds } = buckets
     let total = 0
-    for (const [at, count] of buckets.classic(counts).entries()) {
+    for (const [index, count] of buckets.classic(counts).entries()) {
       total += count
-      const le = bounds[at] ?? '+Inf'
+      const le = bounds[index] ?? '+Inf'
       yield { value: total, labels: { ...labels, le }, metricName: `${name}_bucket` }
     }
     yield { value: sum, labels, metricName: `${name}_sum` }
     const native = buckets.native(counts)
-    const whole = { value: total, labels, metricName: `${name}_count` }
-    yield native === null ? whole : { ...whole, native }
+    const countSample = { value: total, labels, metricName: `${name}_count` }
+    yield native === null ? countSample : { ...countSample, native }
   }
 }

@@ -27,43 +27,43 @@ export const maxSuppliers = 300
  */
 export function* busiest<T>(
   all: Iterable<T>,
-  countOf: (of: T) => number,
+  countOf: (item: T) => number,
   limit = maxSuppliers,
 ): Generator<null, Set<T>> {
-  const counted: { of: T; count: number }[] = []
-  for (const of of all) {
-    counted.push({ of, count: countOf(of) })
+  const counted: { item: T; count: number }[] = []
+  for (const item of all) {
+    counted.push({ item, count: countOf(item) })
     yield null
   }
   if (counted.length > limit) counted.sort((one, other) => other.count - one.count)
-  return new Set(counted.slice(0, limit).map(({ of }) => of))
+  return new Set(counted.slice(0, limit).map(({ item }) => item))
 }
 
 /** A sum by supplier and mode. The values of suppliers without a series of their own are added in the series `_other` of their mode. */
 export class FoldedSum<T extends object> {
-  private readonly value: (of: T) => number
+  private readonly value: (item: T) => number
   /** Values at the last scrape. */
   private readonly seen = new WeakMap<T, number>()
   private readonly rest = new Map<string, { value: number; labels: Labels }>()
 
-  constructor(value: (of: T) => number) {
+  constructor(value: (item: T) => number) {
     this.value = value
   }
 
   *samples(
     rows: Iterable<readonly [T, Labels] | null>,
-    own: ReadonlySet<T>,
+    separate: ReadonlySet<T>,
     metricName?: string,
   ): Generator<Sample | null> {
     const name = metricName === undefined ? {} : { metricName }
     for (const row of rows) {
       if (row === null) yield null
       else {
-        const [of, labels] = row
-        const value = this.value(of)
-        if (own.has(of)) yield { value, labels, ...name }
-        else this.addToRest(labels, value - (this.seen.get(of) ?? 0))
-        this.seen.set(of, value)
+        const [item, labels] = row
+        const value = this.value(item)
+        if (separate.has(item)) yield { value, labels, ...name }
+        else this.addToRest(labels, value - (this.seen.get(item) ?? 0))
+        this.seen.set(item, value)
       }
     }
     for (const shared of this.rest.values()) yield { ...shared, ...name }

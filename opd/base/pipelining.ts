@@ -18,8 +18,8 @@ import { getOrAdd } from './get-or-add.ts'
  */
 export function occurrences(raw: readonly string[], name: string): number {
   let count = 0
-  for (let at = 0; at < raw.length; at += 2)
-    if (raw[at]!.length === name.length && raw[at]!.toLowerCase() === name) count++
+  for (let index = 0; index < raw.length; index += 2)
+    if (raw[index]!.length === name.length && raw[index]!.toLowerCase() === name) count++
   return count
 }
 

@@ -25,11 +25,11 @@ const hostForm = /^(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?$/
  * @param text a URL of the configuration: `redis://`, `rediss://`, with several hosts for Sentinel and Cluster
  */
 export function redisAddress(text: string): RedisAddress | null {
-  const [whole, secure, kind = 'server', credentials = '', hosts = '', path = ''] =
+  const [matched, secure, kind = 'server', credentials = '', hosts = '', path = ''] =
     form.exec(text) ?? []
-  if (whole === undefined) return null
+  if (matched === undefined) return null
   const defaultPort = kind === 'sentinel' ? 26379 : 6379
-  const found = hosts.split(',').map((each) => hostForm.exec(each))
+  const found = hosts.split(',').map((part) => hostForm.exec(part))
   if (found.some((match) => match === null || Number(match[2] ?? 1) > 65535)) return null
   const parts = path.split('/').filter((part) => part !== '')
   const name = kind === 'sentinel' ? (parts.shift() ?? '') : ''

@@ -127,7 +127,7 @@ class Integrations {
     this.bound.delete(supplier)
   }
 
-  of(supplier: string): Bound | undefined {
+  integrationOf(supplier: string): Bound | undefined {
     return this.bound.get(supplier)
   }
 
@@ -166,7 +166,7 @@ class Responses {
     const { integrations, fault } = this
     const { rates, base } = integrations.settings
     const { supplier, body, format, requestFormat, request, inactiveSeats, memory } = response
-    const target = integrations.of(supplier)
+    const target = integrations.integrationOf(supplier)
     const { price, onBid } = target === undefined ? noHandlers : integrations.handlersOf(target)
     const slices = rewriteBody({
       body,
@@ -207,7 +207,7 @@ class Responses {
   }
 
   countUnread(supplier: string): void {
-    const target = this.integrations.of(supplier)
+    const target = this.integrations.integrationOf(supplier)
     target?.stats.countUnmodified(
       target.integration.opd === 'invalid' ? 'invalid_config' : 'disabled',
     )
@@ -231,7 +231,7 @@ class Calls {
   /** The error that it throws quotes nothing of the body; the API responds with 500. */
   priceStandalone(supplier: string, body: Buffer): StandaloneResult {
     const { integrations } = this
-    const target = integrations.of(supplier)
+    const target = integrations.integrationOf(supplier)
     if (target === undefined) return { ok: false, status: 404, faults: [] }
     const { price } = integrations.handlersOf(target)
     if (price === null) return { ok: false, status: 403, faults: [] }
@@ -248,7 +248,7 @@ class Calls {
 
   priceAgentCall(supplier: string, call: AgentCall): ReturnType<Engine['priceAgentCall']> {
     const { integrations } = this
-    const target = integrations.of(supplier)
+    const target = integrations.integrationOf(supplier)
     if (target === undefined) return null
     const { price, onBid } = integrations.handlersOf(target)
     const { opd } = target.integration
@@ -281,7 +281,13 @@ class Calls {
   }
 }
 
-/** The price engine, with the integrations of `initial`. It has no timers, so nothing closes it. */
+/**
+ * The price engine. It has no timers, so nothing closes it.
+ *
+ * @param initial the settings, and the integrations it has at first
+ * @param deps `now`: milliseconds since the epoch, the same on all nodes; `shared`: null without a shared bid log
+ * @throws if a context key is invalid
+ */
 export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEngine {
   const stats = new EngineStats()
   const reductions = new DayReductions()
@@ -298,11 +304,12 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     configure: (next) => integrations.configure(next),
     setIntegration: (integration) => integrations.bind(integration),
     removeIntegration: (supplier) => integrations.remove(supplier),
-    integration: (id) => integrations.of(id)?.integration ?? null,
+    integration: (id) => integrations.integrationOf(id)?.integration ?? null,
     setHolds: (suppliers) => integrations.setHolds(suppliers),
     rewriteInSlices: (response) => responses.rewriteInSlices(response),
-    countUnmodified: (supplier, reason) => integrations.of(supplier)?.stats.countUnmodified(reason),
-    readsResponses: (supplier) => (integrations.of(supplier)?.mode ?? null) !== null,
+    countUnmodified: (supplier, reason) =>
+      integrations.integrationOf(supplier)?.stats.countUnmodified(reason),
+    readsResponses: (supplier) => (integrations.integrationOf(supplier)?.mode ?? null) !== null,
     countUnread: (supplier) => responses.countUnread(supplier),
     priceStandalone: (supplier, body) => calls.priceStandalone(supplier, body),
     priceAgentCall: (supplier, call) => calls.priceAgentCall(supplier, call),

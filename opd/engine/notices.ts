@@ -29,7 +29,12 @@ interface AttributionDeps {
   settings: () => EngineSettings
 }
 
-/** Finds the decisions of notices. */
+/**
+ * Finds the decisions of notices.
+ *
+ * @param deps `now`: milliseconds since the epoch; `codec` and `settings` are asked at each notice, because a reload replaces
+ * them
+ */
 export function createAttribution(
   deps: AttributionDeps,
 ): Pick<Engine, 'findDecision' | 'loggedSuppliers' | 'explain'> {
@@ -62,7 +67,7 @@ export function createAttribution(
    */
   async function latest(bidId: string, ssp: string | undefined, earliest: number) {
     const matches = (record: DecisionRecord) =>
-      record.at >= earliest && (ssp === undefined || record.supplier === ssp)
+      record.decidedAt >= earliest && (ssp === undefined || record.supplier === ssp)
     const local = bidLog.find(bidId).filter(matches)
     if (shared === null) return local
     const elsewhere = await fromShared(bidId)
@@ -70,35 +75,37 @@ export function createAttribution(
     const latest = new Map(local.map((record) => [record.supplier, record]))
     for (const record of elsewhere.filter(matches)) {
       const known = latest.get(record.supplier)
-      if (known === undefined || known.at < record.at) latest.set(record.supplier, record)
+      if (known === undefined || known.decidedAt < record.decidedAt)
+        latest.set(record.supplier, record)
     }
     return [...latest.values()]
   }
 
-  const isLate = (record: DecisionRecord, at: number) =>
-    record.at < at - deps.settings().attributionWindow
+  const isLate = (record: DecisionRecord, time: number) =>
+    record.decidedAt < time - deps.settings().attributionWindow
 
   return {
     async findDecision(notice, mayUseLog): Promise<LookupResult> {
-      const { bidId, svcOpd, ssp, sees, at = now() } = notice
+      const { bidId, svcOpd, ssp, sees, receivedAt = now() } = notice
       // of a notice that arrived earlier: its bid was decided before it
-      const last = notice.at === undefined ? Number.POSITIVE_INFINITY : at + maxClockSkew
-      const { state, record } = deps.codec().decode(svcOpd, bidId, at)
+      const last =
+        notice.receivedAt === undefined ? Number.POSITIVE_INFINITY : receivedAt + maxClockSkew
+      const { state, record } = deps.codec().decode(svcOpd, bidId, receivedAt)
       const result = { context: state, ambiguous: [], provisional: false }
       if (state === 'valid' && record !== null) {
-        const whole = await withFeatures(record)
-        return { ...result, by: 'context', record: whole, late: isLate(record, at) }
+        const complete = await withFeatures(record)
+        return { ...result, by: 'context', record: complete, late: isLate(record, receivedAt) }
       }
-      const earliest = at - deps.settings().contextTtl
+      const earliest = receivedAt - deps.settings().contextTtl
       const logged = mayUseLog?.(state) === false ? [] : await latest(bidId, ssp, earliest)
       const nothing = { ...result, by: null, record: null, late: false }
       if (logged === null) return { ...nothing, provisional: true }
       const found = logged.filter(
-        (record) => record.at <= last && (sees?.(record.supplier) ?? true),
+        (record) => record.decidedAt <= last && (sees?.(record.supplier) ?? true),
       )
       const [only] = found
       if (only !== undefined && found.length === 1)
-        return { ...result, by: 'bid_log', record: only, late: isLate(only, at) }
+        return { ...result, by: 'bid_log', record: only, late: isLate(only, receivedAt) }
       const ambiguous = found.map(({ supplier }) => supplier)
       return { ...nothing, ambiguous }
     },
@@ -106,9 +113,9 @@ export function createAttribution(
     loggedSuppliers: (bidId) => bidLog.find(bidId).map(({ supplier }) => supplier),
 
     explain(svcOpd, bidId) {
-      const at = now()
-      const { state, record } = deps.codec().decode(svcOpd, bidId, at)
-      return { context: state, record, late: record !== null && isLate(record, at) }
+      const time = now()
+      const { state, record } = deps.codec().decode(svcOpd, bidId, time)
+      return { context: state, record, late: record !== null && isLate(record, time) }
     },
   }
 }
@@ -153,7 +160,7 @@ export function createOutcomes(deps: OutcomeDeps): Outcomes {
   /** Trains only if the model was exposed to the bid: the record then has features. */
   function train(record: DecisionRecord, work: (learner: PricingLearner) => void): void {
     if (record.trains && record.features.length > 0)
-      guarded('training', record, () => work(learners.of(record.mode)))
+      guarded('training', record, () => work(learners.learnerOf(record.mode)))
   }
 
   function learnWin(

@@ -149,9 +149,9 @@ export class DocumentIndex {
   addLiterals({ positions, numbers }: Literals): void {
     const { words, header, found } = this
     const end = words[header + FOUND_END]!
-    for (let at = found; at < end; at += 2) {
-      positions.push(words[at]!)
-      numbers.push(words[at + 1]!)
+    for (let index = found; index < end; index += 2) {
+      positions.push(words[index]!)
+      numbers.push(words[index + 1]!)
     }
   }
 
@@ -240,7 +240,7 @@ export function keyNumber(key: string): number {
   padded.write(key, 'latin1')
   const mixed = padded.readInt32LE(0) ^ (padded.readInt32LE(4) << 3) ^ (key.length << 11)
   let slot = Math.imul(mixed, 0x9e3779b1) >>> 24
-  const numberAt = (at: number) => at * slotBytes + keyBytes
+  const numberAt = (record: number) => record * slotBytes + keyBytes
   while (keyTable[numberAt(slot)] !== 0) slot = (slot + 1) % keySlots
   keyTable.set(padded, slot * slotBytes)
   keyTable[numberAt(slot)] = number
@@ -258,8 +258,10 @@ const literalTexts: string[] = []
 const literalTable = Buffer.alloc(2 * maxLiteralBytes * (maxLiterals + 1))
 
 /**
- * The number of a literal: its place in the order of calls, from 1. Throws a RangeError if all numbers are taken, or if the
- * literal is too short, too long, or does not begin as the others.
+ * The number of a literal: its place in the order of calls, from 1.
+ *
+ * @param literal text that the index marks where a string contains it; it begins with `$`, as all others do
+ * @throws RangeError if all numbers are taken, or if the literal is too short, too long, or does not begin as the others
  */
 export function literalNumber(literal: string): number {
   const { length } = literal

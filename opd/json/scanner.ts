@@ -230,17 +230,17 @@ export class Scanner {
     const { byNumber, reads } = table
     let seen = 0
     let count = 0
-    for (let at = words[record + FIRST]!; at !== 0; at = words[at + SIBLING]!) {
+    for (let index = words[record + FIRST]!; index !== 0; index = words[index + SIBLING]!) {
       if (++count > maxMembers) {
-        for (const each of table.keys) table.repeated?.(into, each)
+        for (const key of table.keys) table.repeated?.(into, key)
         break
       }
-      const key = words[at + KEY]!
-      const member = key === escapedKey ? this.escapedMember(table, at) : byNumber[key]!
+      const key = words[index + KEY]!
+      const member = key === escapedKey ? this.escapedMember(table, index) : byNumber[key]!
       if (member === -1) continue
       if ((seen & (1 << member)) !== 0) table.repeated?.(into, table.keys[member]!)
       seen |= 1 << member
-      this.record = at
+      this.record = index
       reads[member]!(this, into)
     }
     this.record = record
@@ -265,8 +265,8 @@ export class Scanner {
       if (next < last) later.added.push({ next, last, read: () => element(this, into) })
       return
     }
-    for (let at = record + recordWords; at < last; at = words[at + NEXT]!) {
-      this.record = at
+    for (let index = record + recordWords; index < last; index = words[index + NEXT]!) {
+      this.record = index
       element(this, into)
     }
     this.record = record
@@ -295,9 +295,9 @@ export class Scanner {
     let value = 0
     // Most numbers have few digits: faster than a slice and Number().
     if (end - start < 10)
-      for (let at = start; ; at++) {
-        if (at === end) return value
-        const code = bytes[input + at]!
+      for (let index = start; ; index++) {
+        if (index === end) return value
+        const code = bytes[input + index]!
         if (code < ZERO || code > NINE) break
         value = value * 10 + code - ZERO
       }
@@ -322,11 +322,15 @@ export class Scanner {
   /** Whether a string is its own bytes: ASCII without escapes. */
   private isPlain(start: number, end: number): boolean {
     const { bytes, input } = this
-    for (let at = input + start; at < input + end; at++)
-      if (bytes[at]! > 126 || bytes[at] === BACKSLASH) return false
+    for (let index = input + start; index < input + end; index++)
+      if (bytes[index]! > 126 || bytes[index] === BACKSLASH) return false
     return true
   }
 }
 
-/** Copies a slice. In V8 a slice of 13 or more characters retains the whole body, and ids are kept for hours. */
+/**
+ * Copies a slice. In V8 a slice of 13 or more characters retains the whole body, and ids are kept for hours.
+ *
+ * @param slice of a body that is kept for longer than the body
+ */
 export const detach = (slice: string) => (slice.length < 13 ? slice : `${slice} `.slice(0, -1))

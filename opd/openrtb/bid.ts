@@ -103,8 +103,8 @@ function shortened(text: string | undefined): string | undefined {
   return text.slice(0, maxLength - end.length) + end
 }
 
-const auctionOf = (at: number | undefined): 1 | 2 | undefined =>
-  at === 1 || at === 2 ? at : undefined
+const auctionOf = (auctionType: number | undefined): 1 | 2 | undefined =>
+  auctionType === 1 || auctionType === 2 ? auctionType : undefined
 
 export function featuresOf(
   bid: Bid,
@@ -126,6 +126,6 @@ export function featuresOf(
     dsp: undefined,
     seat: shortened(bid.seatName ?? undefined),
     deal: shortened(deal?.id),
-    auction: auctionOf(deal?.at ?? request.at),
+    auction: auctionOf(deal?.auctionType ?? request.auctionType),
   }
 }

@@ -159,7 +159,7 @@ function dealIdOf(value: unknown): string | null | undefined {
 
 /** A guaranteed deal, or `at` 3 in the deal or else in the request: the floor is the agreed price. */
 const isFixed = (deal: DealFacts, request: RequestFacts) =>
-  deal.guaranteed || (deal.at ?? request.at) === 3
+  deal.guaranteed || (deal.auctionType ?? request.auctionType) === 3
 
 /** The imp of the bid, or the reason why it is unknown. */
 function impOf(impid: unknown, { imps }: RequestFacts): ImpFacts | BidReason {
@@ -235,7 +235,13 @@ function termsOf(bid: Bid, request: RequestFacts, rules: Rules): LastCheck['term
 const isAudio = (mtype: number | undefined, imp: ImpFacts | null) =>
   mtype === undefined ? imp !== null && imp.audio !== null : mtype === 3
 
-/** A standalone bid that is not eligible: its floor is 0, and it still gets a context. */
+/**
+ * A standalone bid that is not eligible: its floor is 0, and it still gets a context.
+ *
+ * @param bid with a price that is valid
+ * @param request what the call says of the auction; its imps may lack that of the bid
+ * @param rules the settings of the integration
+ */
 export function ineligibleBid(bid: Bid, request: RequestFacts, rules: Rules): EligibleBid {
   const imp = (typeof bid.impid === 'string' ? request.imps.get(bid.impid) : undefined) ?? null
   const features = featuresOf(bid, mtypeOf(bid.mtype), request, imp, null)

@@ -40,7 +40,7 @@ export class VideoFacts extends DurationFloors implements Size {
 export class DealFacts extends DurationFloors {
   id = ''
   /** undefined: BidRequest.at applies. */
-  at: number | undefined = undefined
+  auctionType: number | undefined = undefined
   guaranteed = false
   floor: Floor = { amount: 0, text: '', currency: 'USD' }
   readonly imp: ImpFacts
@@ -84,7 +84,7 @@ const hostOf = /^[a-z]+:\/\/(?:[^/?#@]*@)?([^/:?#]+)/i
 export class RequestFacts implements MaybeAmbiguous {
   id = ''
   test = false
-  at: number | undefined = undefined
+  auctionType: number | undefined = undefined
   /** `imp` is present, of any type. */
   impSent = false
   /** `imp` is an array. */
@@ -130,7 +130,12 @@ export const numberOf = (value: Leaf): number | undefined => {
 /** A flag of OpenRTB: 1, or true. */
 export const flagOf = (value: Leaf): boolean => value === true || numberOf(value) === 1
 
-/** A currency, USD by default; null: of a wrong type. */
+/**
+ * A currency, USD by default; null: of a wrong type.
+ *
+ * @param value of `cur` or `bidfloorcur`, as in the document
+ * @returns upper case, but not checked to be a currency
+ */
 export const currencyOf = (value: Leaf): string | null => {
   if (value === null || value === '') return 'USD'
   return typeof value === 'string' ? value.toUpperCase() : null

@@ -29,7 +29,7 @@ const dealKeys = new KeyTable<DealFacts>(
       deal.id = textOf(scan.leaf()) ?? ''
     },
     at: (scan, deal) => {
-      deal.at = numberOf(scan.leaf())
+      deal.auctionType = numberOf(scan.leaf())
     },
     guar: (scan, deal) => {
       deal.guaranteed = flagOf(scan.leaf())
@@ -189,7 +189,7 @@ export const requestMembers: Readonly<Record<string, Read<RequestFacts>>> = {
     facts.test = flagOf(scan.leaf())
   },
   at: (scan, facts) => {
-    facts.at = numberOf(scan.leaf())
+    facts.auctionType = numberOf(scan.leaf())
   },
   imp: (scan, facts) => {
     facts.impSent = true
@@ -203,7 +203,12 @@ export const requestMembers: Readonly<Record<string, Read<RequestFacts>>> = {
   user: (scan, facts) => scan.object(userKeys, facts),
 }
 
-/** A key that is repeated makes the request ambiguous (CONTRACT 4.3). */
+/**
+ * A key that is repeated makes the request ambiguous (CONTRACT 4.3).
+ *
+ * @param facts of the request, which become ambiguous
+ * @param key a member of the top level
+ */
 export const repeatedMember = (facts: RequestFacts, key: string) => {
   // Device and country are features of the model. Eligibility does not depend on them.
   if (key !== 'device' && key !== 'user') facts.ambiguous = true
@@ -211,13 +216,23 @@ export const repeatedMember = (facts: RequestFacts, key: string) => {
 
 export const requestKeys = new KeyTable<RequestFacts>(requestMembers, repeatedMember)
 
-/** null: not UTF-8, not JSON, nested deeper than 1,000 levels, or not an object. */
+/**
+ * null: not UTF-8, not JSON, nested deeper than 1,000 levels, or not an object.
+ *
+ * @param body a BidRequest
+ * @returns null: not UTF-8, not JSON, nested deeper than 1,000 levels, or not an object
+ */
 export function readRequest(body: Body): RequestFacts | null {
   const scan = createScanner(body)
   return scan === null ? null : readRequestFacts(scan)
 }
 
-/** The same of an indexed request. The scanner of a long document leaves imps and deals to `readLists`. */
+/**
+ * The same of an indexed request. The scanner of a long document leaves imps and deals to `readLists`.
+ *
+ * @param scan an indexed document, which must not change meanwhile
+ * @returns null: the document is not an object
+ */
 export function readRequestFacts(scan: Scanner): RequestFacts | null {
   if (!scan.isObject) return null
   const facts = new RequestFacts()
@@ -236,6 +251,9 @@ const beforeX = '"tma'
 /**
  * The top-level `tmax` in milliseconds. It is ignored if it is not a positive integer, is repeated, or is after the first
  * `tmaxSearchBytes` bytes. A body without the word costs two searches; otherwise the body is scanned up to the word.
+ *
+ * @param request bytes, or text with one character a byte
+ * @returns milliseconds, at least 1; undefined: there is none that counts
  */
 export function findTmax(request: Body): number | undefined {
   const text =
@@ -274,17 +292,17 @@ function topLevel(text: string, last: number): number | undefined {
   let depth = 0
   /** Whether a string at this position is a key. A value is not, even if invalid JSON has a colon after it. */
   let opens = false
-  for (let at = 0; at <= last && at < text.length; at++) {
-    const code = text.charCodeAt(at)
+  for (let index = 0; index <= last && index < text.length; index++) {
+    const code = text.charCodeAt(index)
     if (code === QUOTE) {
-      key.lastIndex = at
+      key.lastIndex = index
       const isTmax = opens && depth === 1 && key.test(text)
       opens = false
-      at = stringEnd(text, at) - 1
-      if (at < 0) break
+      index = stringEnd(text, index) - 1
+      if (index < 0) break
       if (!isTmax) continue
       times++
-      number.lastIndex = at + 1
+      number.lastIndex = index + 1
       value = Number(number.exec(text)?.[1])
     } else if (code === 123 || code === 91) {
       depth++
@@ -300,8 +318,8 @@ function topLevel(text: string, last: number): number | undefined {
 const QUOTE = 34
 
 /** The position after the string that begins at `at`; -1: the string has no end. */
-function stringEnd(text: string, at: number): number {
-  let quote = text.indexOf('"', at + 1)
+function stringEnd(text: string, start: number): number {
+  let quote = text.indexOf('"', start + 1)
   while (quote > 0) {
     let slashes = quote
     while (text.charCodeAt(slashes - 1) === 92) slashes--

@@ -225,6 +225,9 @@ const responseKeys = new KeyTable<ResponseSpans>(
 /**
  * A response that is not an object has no bids. The scanner of a long document leaves its seats and bids to `readLists`; the
  * result is right after that, unless it is `tooLarge`.
+ *
+ * @param scan an indexed document, which must not change meanwhile
+ * @param macros finds macros in the fields of a bid; null: they are not looked for
  */
 export function readBidResponse(scan: Scanner, macros: MacroFinder | null): ResponseSpans {
   const response = new ResponseSpans(scan.isObject, macros)

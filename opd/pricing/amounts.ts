@@ -76,8 +76,8 @@ export function amounts(
       }
   }
   const floorExact = exactFloor(floor, floorText)
-  const whole = decimal(priceText) ?? decimal(String(price)) ?? one
-  const inExact = keptShare === null ? whole : times(whole, keptShare)
+  const base = decimal(priceText) ?? decimal(String(price)) ?? one
+  const inExact = keptShare === null ? base : times(base, keptShare)
   const text = plain(priceText)
   const inText = keptShare === null ? text : decimalText(inExact)
   return {
@@ -85,7 +85,7 @@ export function amounts(
     in: keptShare === null ? price : Number(inText),
     priceText: text,
     atFloor: compare(inExact, floorExact) <= 0,
-    belowFloor: compare(whole, floorExact) < 0,
+    belowFloor: compare(base, floorExact) < 0,
     fee: keptShare !== null,
     micros: -1,
     floorMicros: -1,

@@ -135,17 +135,18 @@ class Sealer {
 
   private hasPrefix(nonceAt: number): boolean {
     const { message, poolPrefix } = this
-    for (let at = 0; at < 8; at++) if (message[nonceAt + at] !== poolPrefix[at]) return false
+    for (let index = 0; index < 8; index++)
+      if (message[nonceAt + index] !== poolPrefix[index]) return false
     return true
   }
 
   /** Index in the pool of the key stream for the nonce. */
   private pooled(nonceAt: number): number {
     const number = this.message.readUInt32BE(nonceAt + 8)
-    const at = number - this.poolFirst
+    const index = number - this.poolFirst
     const isSamePrefix = this.hasPrefix(nonceAt)
-    if (at >= 0 && at < messagesPerPool && isSamePrefix) return at * wordsPerMessage
-    const continued = at === messagesPerPool && isSamePrefix ? this.cipher : null
+    if (index >= 0 && index < messagesPerPool && isSamePrefix) return index * wordsPerMessage
+    const continued = index === messagesPerPool && isSamePrefix ? this.cipher : null
     this.cipher = continued ?? this.cipherAt(nonceAt, number)
     this.pool = wordsOf(this.cipher.update(this.zeros))
     this.message.copy(this.poolPrefix, 0, nonceAt, nonceAt + 8)
@@ -225,10 +226,10 @@ export class Nonces {
    * Writes the bytes of the id that was drawn last, once: two contexts with one nonce would have the same key stream, and the
    * same key of the authenticator. Throws if it is another id.
    */
-  use(id: string, into: Buffer, at: number): void {
+  use(id: string, into: Buffer, offset: number): void {
     if (id !== this.last || id === '') throw new Error('a context was encoded with a used nonce')
     this.last = ''
-    for (let index = 0; index < nonceBytes; index++) into[at + index] = this.bytes[index]!
+    for (let index = 0; index < nonceBytes; index++) into[offset + index] = this.bytes[index]!
   }
 }
 
@@ -251,9 +252,9 @@ export function createContextCodec(
   const ring = new Map<number, Sealer>()
   for (const { id, secret } of keys) ring.set(id, new Sealer(secret, headBytes))
   const first = keys[0] === undefined ? null : { id: keys[0].id, sealer: ring.get(keys[0].id)! }
-  const own = Buffer.alloc(maxRecordBytes + longestPlain)
+  const plain = Buffer.alloc(maxRecordBytes + longestPlain)
   const ownRecord: WrittenRecord = {
-    view: new DataView(own.buffer, own.byteOffset),
+    view: new DataView(plain.buffer, plain.byteOffset),
     start: 0,
     end: 0,
   }
@@ -261,12 +262,12 @@ export function createContextCodec(
   /** Writes a record in the first form that fits together with its features. Returns whether the features are part of it. */
   function write(record: DecisionRecord): boolean {
     const { features } = record
-    const lengthOf = (form: RecordForm) => writeRecord(own, 0, record, form)
-    const form = forms.find((each) => lengthOf(each) + features.length <= longestPlain)
+    const lengthOf = (form: RecordForm) => writeRecord(plain, 0, record, form)
+    const form = forms.find((form) => lengthOf(form) + features.length <= longestPlain)
     const withFeatures = form !== undefined
     // If no form leaves room for the features, the record is written without them, in the first form that fits.
-    const end = lengthOf(form ?? forms.find((each) => lengthOf(each) <= longestPlain)!)
-    if (withFeatures) own.set(features, end)
+    const end = lengthOf(form ?? forms.find((form) => lengthOf(form) <= longestPlain)!)
+    if (withFeatures) plain.set(features, end)
     ownRecord.end = withFeatures ? end + features.length : end
     return withFeatures
   }
@@ -302,8 +303,8 @@ export function createContextCodec(
     if (text.includes('${') || /%24%7b/i.test(text)) return unexpanded
     if (text.length > longestContext) return invalid
     const record = open(text, bidId)
-    if (record === null || record.at > now + clockSlack) return invalid
-    return { state: record.at < now - ttl ? 'expired' : 'valid', record }
+    if (record === null || record.decidedAt > now + clockSlack) return invalid
+    return { state: record.decidedAt < now - ttl ? 'expired' : 'valid', record }
   }
 
   return { nextId: () => nonces.next(), encode, decode }

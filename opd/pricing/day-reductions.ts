@@ -14,9 +14,9 @@ export interface DayAmount {
 /**
  * The UTC day of a time, counted from 1970-01-01.
  *
- * @param at milliseconds since the epoch
+ * @param time milliseconds since the epoch
  */
-export const dayOf = (at: number) => Math.floor(at / 86_400_000)
+export const dayOf = (time: number) => Math.floor(time / 86_400_000)
 
 interface Sums {
   day: number
@@ -35,9 +35,9 @@ export class DayReductions {
     if (sums.day === day) sums.fresh += amount
   }
 
-  amountOf(supplier: string, at: number): number {
+  amountOf(supplier: string, time: number): number {
     const sums = this.suppliers.get(supplier)
-    return sums === undefined || sums.day !== dayOf(at) ? 0 : sums.stored + sums.fresh
+    return sums === undefined || sums.day !== dayOf(time) ? 0 : sums.stored + sums.fresh
   }
 
   /** A counted amount is stored now. */

@@ -19,7 +19,7 @@ export function entryOf(
 ): DecisionEntry {
   const { publisher: _publisher, domain: _domain, ...features } = bid.features
   return {
-    time: record.at,
+    time: record.decidedAt,
     id: record.id,
     request: shortId(bid.auction),
     ssp: record.supplier,

@@ -41,7 +41,7 @@ class Values {
     this.read = read
   }
 
-  of(sent: string | undefined): Value {
+  valueOfText(sent: string | undefined): Value {
     if (sent === undefined) return unknown
     return this.values.get(sent) ?? this.addValue(sent)
   }
@@ -63,7 +63,7 @@ class Values {
 /** Numbers of the values of a kind; a combination has one number for all of them. */
 const places = (limit: number) => limit + 2
 const deviceByNumber = new Map<string, number>(
-  devices.slice(1, -1).map((_name, at) => [String(at + 1), at + 1]),
+  devices.slice(1, -1).map((_name, index) => [String(index + 1), index + 1]),
 )
 
 /** The facets of the bids of one supplier: one object for each combination, so that bids are counted by it. */
@@ -74,12 +74,12 @@ export class FacetTable {
   private readonly combinations = new Map<number, Facets>()
   private until = 0
 
-  /** @param at milliseconds since the epoch; undefined is returned if nothing is known */
-  of(features: BidFeatures, at: number): Facets | undefined {
-    if (!(at < this.until && at >= this.until - hour)) this.startHour(at)
-    const country = this.countries.of(features.country)
-    const size = this.sizes.of(features.size)
-    const deal = this.deals.of(features.deal)
+  /** @param time milliseconds since the epoch; undefined is returned if nothing is known */
+  facetsOf(features: BidFeatures, time: number): Facets | undefined {
+    if (!(time < this.until && time >= this.until - hour)) this.startHour(time)
+    const country = this.countries.valueOfText(features.country)
+    const size = this.sizes.valueOfText(features.size)
+    const deal = this.deals.valueOfText(features.deal)
     const { device: sent, format: name } = features
     const device = sent === undefined ? 0 : (deviceByNumber.get(sent) ?? devices.length - 1)
     const format = name === undefined ? 0 : formats.indexOf(name)
@@ -101,8 +101,8 @@ export class FacetTable {
     return facets
   }
 
-  private startHour(at: number): void {
-    this.until = at - (at % hour) + hour
+  private startHour(time: number): void {
+    this.until = time - (time % hour) + hour
     for (const values of [this.countries, this.sizes, this.deals]) values.clear()
     this.combinations.clear()
   }

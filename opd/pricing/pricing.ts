@@ -61,8 +61,9 @@ export class ExposureSampler {
   }
 
   /** Whether a decision at a time (milliseconds) trains the model. */
-  takes(at: number): boolean {
-    if (!(at >= this.windowStart && at < this.windowStart + windowLength)) this.startWindow(at)
+  takes(time: number): boolean {
+    if (!(time >= this.windowStart && time < this.windowStart + windowLength))
+      this.startWindow(time)
     this.seen++
     // The rate is higher than in the window before, so the rest of this window does not train.
     if (this.taken >= this.maxPerSecond) return false
@@ -71,11 +72,11 @@ export class ExposureSampler {
     return true
   }
 
-  private startWindow(at: number): void {
-    const isNext = at < this.windowStart + 2 * windowLength
+  private startWindow(time: number): void {
+    const isNext = time < this.windowStart + 2 * windowLength
     const { seen, maxPerSecond } = this
     this.share = isNext && seen > maxPerSecond ? maxPerSecond / seen : 1
-    this.windowStart = at
+    this.windowStart = time
     this.seen = 0
     this.taken = 0
   }
@@ -125,7 +126,7 @@ class SharedTerms {
     this.facts = factsOf(supplier, mode, {})
   }
 
-  loadBid({ features, auction }: EligibleBid, salt: string, at: number): void {
+  loadBid({ features, auction }: EligibleBid, salt: string, time: number): void {
     if (this.features !== features) {
       const { supplier, mode } = this
       this.features = features
@@ -133,7 +134,7 @@ class SharedTerms {
       this.publisher = truncateWithHash(features.publisher, maxPublisherBytes)
       this.domain = truncateWithHash(features.domain, maxDomainBytes)
       this.seat = truncateWithHash(features.seat, maxSeatBytes) || undefined
-      this.facets = this.facetTable.of(features, at)
+      this.facets = this.facetTable.facetsOf(features, time)
     }
     if (this.auction === auction && this.salt === salt) return
     this.auction = auction
@@ -212,7 +213,7 @@ export class Pricing {
   }
 
   /** The arm of a bid that the learner does not price; null: the learner prices it. */
-  private fixedArm(bid: EligibleBid, money: Amounts, at: number): Arm | null {
+  private fixedArm(bid: EligibleBid, money: Amounts, time: number): Arm | null {
     const { perDay } = this.opd.caps
     if (bid.fixed !== undefined) return 'fixed'
     if (bid.test) return 'test'
@@ -221,7 +222,7 @@ export class Pricing {
     if (this.opd.enabled === 'shadow') return 'shadow'
     if (this.opd.share < 1 && unitHash(bid.auction, this.deps.seed) >= this.opd.share)
       return 'outside'
-    if (perDay !== null && this.deps.reductions.amountOf(this.supplier, at) >= perDay)
+    if (perDay !== null && this.deps.reductions.amountOf(this.supplier, time) >= perDay)
       return 'capped'
     if (money.belowFloor) return 'below_floor'
     return money.atFloor ? 'floor' : null
@@ -237,7 +238,7 @@ export class Pricing {
     bid: EligibleBid,
     rate: number,
     inBa: number,
-    at: number,
+    time: number,
     choice: Choice,
   ): void {
     const { facts } = this.terms
@@ -246,8 +247,8 @@ export class Pricing {
     const minFactor = this.lowestFactor(facts.inBa)
     this.policy.minFactor = minFactor
     try {
-      const learner = this.deps.learners.of(this.opd.mode)
-      const decision = learner.decide(facts, this.policy, this.terms.key, at, this.deps.random)
+      const learner = this.deps.learners.learnerOf(this.opd.mode)
+      const decision = learner.decide(facts, this.policy, this.terms.key, time, this.deps.random)
       const { factor } = decision
       if (!(factor > 0 && factor <= 1)) throw new RangeError('a factor outside of (0, 1]')
       this.stats.setControl(decision.guard, decision.theta, decision.lambda)
@@ -266,14 +267,14 @@ export class Pricing {
     }
   }
 
-  private expose(choice: Choice, sent: number, at: number): Uint8Array {
+  private expose(choice: Choice, sent: number, time: number): Uint8Array {
     if (choice.decision === null || choice.learner === null) return none
-    if (!this.deps.exposures.takes(at)) {
+    if (!this.deps.exposures.takes(time)) {
       this.stats.exposuresLeftOut++
       return none
     }
     try {
-      return choice.learner.expose(choice.decision, sent, at)
+      return choice.learner.expose(choice.decision, sent, time)
     } catch (error) {
       this.stats.learnerErrors++
       this.deps.fault('learner', error, this.supplier)
@@ -319,9 +320,9 @@ export class Pricing {
 
   private priceBid(bid: EligibleBid, via: Via): PricedBid {
     const { mode } = this.opd
-    const at = this.deps.now()
+    const time = this.deps.now()
     const money = amounts(bid.priceText, bid.price, bid.floor, bid.floorText, this.keptShare)
-    const fixed = this.fixedArm(bid, money, at)
+    const fixed = this.fixedArm(bid, money, time)
     const choice: Choice = {
       arm: fixed ?? 'treated',
       factor: 1,
@@ -329,14 +330,14 @@ export class Pricing {
       decision: null,
       learner: null,
     }
-    this.terms.loadBid(bid, this.deps.auctionSalt, at)
+    this.terms.loadBid(bid, this.deps.auctionSalt, time)
     const rate = bid.rate ?? 1
     const asks = armRules[choice.arm].asks && !money.atFloor
-    if (asks) this.askLearner(bid, rate, money.in, at, choice)
+    if (asks) this.askLearner(bid, rate, money.in, time, choice)
     const priceText = armRules[choice.arm].priced ? applyFactor(money, choice.factor) : null
     const outText = priceText ?? money.priceText
     const out = priceText === null ? bid.price : Number(priceText)
-    const features = asks ? this.expose(choice, out / rate, at) : none
+    const features = asks ? this.expose(choice, out / rate, time) : none
     const { decision } = choice
     const record: DecisionRecord = {
       id: this.deps.codec.nextId(),
@@ -349,7 +350,7 @@ export class Pricing {
       inBa: money.inText,
       outBa: outText,
       currency: bid.currency,
-      at,
+      decidedAt: time,
       modelVersion: this.deps.learners.version(mode),
       publisher: this.terms.publisher,
       domain: this.terms.domain,

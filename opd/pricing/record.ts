@@ -22,26 +22,31 @@ import type { DecisionRecord } from '../types.ts'
  * Writes short text as UTF-8 and returns its end. ASCII is written byte by byte: a call of `Buffer.write` takes as long as
  * 40 bytes. `into` needs three bytes for each character.
  *
- * @param at offset in `into`, bytes
+ * @param offset offset in `into`, bytes
  */
-export function writeUtf8(into: Buffer, at: number, text: string): number {
+export function writeUtf8(into: Buffer, offset: number, text: string): number {
   const { length } = text
   for (let index = 0; index < length; index++) {
     const code = text.charCodeAt(index)
-    if (code > 127) return at + index + into.write(text.slice(index), at + index, 'utf8')
-    into[at + index] = code
+    if (code > 127) return offset + index + into.write(text.slice(index), offset + index, 'utf8')
+    into[offset + index] = code
   }
-  return at + length
+  return offset + length
 }
 
 /**
  * Writes the first `length` characters of latin1 text.
  *
- * @param at offset in `into`, bytes
+ * @param offset offset in `into`, bytes
  * @param length characters
  */
-export function writeLatin1(into: Buffer, at: number, text: string, length = text.length): void {
-  for (let index = 0; index < length; index++) into[at + index] = text.charCodeAt(index)
+export function writeLatin1(
+  into: Buffer,
+  offset: number,
+  text: string,
+  length = text.length,
+): void {
+  for (let index = 0; index < length; index++) into[offset + index] = text.charCodeAt(index)
 }
 
 /** Publishers, domains and seats in records and logs: truncated with a hash beyond 64, 96 and 64 bytes (CONTRACT 5). */
@@ -98,24 +103,24 @@ export interface WrittenRecord {
   end: number
 }
 
-function writeText(into: Buffer, at: number, text: string, most: number): number {
+function writeText(into: Buffer, offset: number, text: string, most: number): number {
   const { length } = text
   if (length <= most) {
     let index = 0
     for (; index < length; index++) {
       const code = text.charCodeAt(index)
       if (code > 127) break
-      into[at + 1 + index] = code
+      into[offset + 1 + index] = code
     }
     if (index === length) {
-      into[at] = length
-      return at + 1 + length
+      into[offset] = length
+      return offset + 1 + length
     }
   }
-  let written = into.write(text, at + 1, most, 'utf8')
+  let written = into.write(text, offset + 1, most, 'utf8')
   if (written < 0) written = 0
-  into[at] = written
-  return at + 1 + written
+  into[offset] = written
+  return offset + 1 + written
 }
 
 /** The names of the record that was written last: the bids of a response share them. */
@@ -128,7 +133,7 @@ const names = {
   length: -1,
 }
 
-function writeNames(into: Buffer, at: number, record: DecisionRecord): number {
+function writeNames(into: Buffer, offset: number, record: DecisionRecord): number {
   const { currency, supplier, publisher, domain } = record
   if (
     names.length < 0 ||
@@ -149,8 +154,8 @@ function writeNames(into: Buffer, at: number, record: DecisionRecord): number {
   }
   const { bytes, length } = names
   // `Buffer.copy` would make a view first, which takes longer than the copy.
-  for (let index = 0; index < length; index++) into[at + index] = bytes[index]!
-  return at + length
+  for (let index = 0; index < length; index++) into[offset + index] = bytes[index]!
+  return offset + length
 }
 
 /** Shortens long money text to its leading digits and an exponent. */
@@ -158,10 +163,10 @@ function shortMoney(text: string, most: typeof twoPrices): string {
   if (text.length <= most.length) return text
   const digits = text.replace('.', '').replace(/^0+/, '')
   const point = text.indexOf('.')
-  const whole = (point === -1 ? text : text.slice(0, point)).replace(/^0+/, '')
+  const integer = (point === -1 ? text : text.slice(0, point)).replace(/^0+/, '')
   const leading = digits.slice(0, most.digits).replace(/0+$/, '')
   const zeros = point === -1 ? 0 : (/^0*/.exec(text.slice(point + 1))?.[0].length ?? 0)
-  const exponent = (whole === '' ? -zeros : whole.length) - leading.length
+  const exponent = (integer === '' ? -zeros : integer.length) - leading.length
   return `${leading}e${exponent}`
 }
 
@@ -208,32 +213,37 @@ export function writeRecord(
 ): number {
   const { priceDsp } = record
   const most = priceDsp === undefined ? twoPrices : threePrices
-  let at = start
-  into[at++] =
+  let offset = start
+  into[offset++] =
     armAt[record.arm] |
     (explained ? explains : 0) |
     (record.mode === 'margin' ? 0x40 : 0) |
     (record.trains ? 0x80 : 0)
-  const low = record.at % 2 ** 32
-  into.writeUInt16BE((record.at - low) / 2 ** 32, at)
-  into.writeUInt32BE(low, at + 2)
-  into.writeUInt32BE((record.modelVersion % versions) + viaAt[record.via] * versions, at + 6)
-  into.writeDoubleBE(record.propensity, at + 10)
-  into.writeUInt16BE(chance(record.winIn), at + 18)
-  into.writeUInt16BE(chance(record.winOut), at + 20)
-  at += fixedBytes - 1
+  const low = record.decidedAt % 2 ** 32
+  into.writeUInt16BE((record.decidedAt - low) / 2 ** 32, offset)
+  into.writeUInt32BE(low, offset + 2)
+  into.writeUInt32BE((record.modelVersion % versions) + viaAt[record.via] * versions, offset + 6)
+  into.writeDoubleBE(record.propensity, offset + 10)
+  into.writeUInt16BE(chance(record.winIn), offset + 18)
+  into.writeUInt16BE(chance(record.winOut), offset + 20)
+  offset += fixedBytes - 1
   if (explained) {
-    at = into.writeFloatBE(record.theta ?? Number.NaN, at)
-    at = into.writeFloatBE(record.floor ?? Number.NaN, at)
-    at = into.writeFloatBE(record.lambda ?? Number.NaN, at)
-    into[at++] = record.guard === undefined ? 0 : guards.indexOf(record.guard) + 1
+    offset = into.writeFloatBE(record.theta ?? Number.NaN, offset)
+    offset = into.writeFloatBE(record.floor ?? Number.NaN, offset)
+    offset = into.writeFloatBE(record.lambda ?? Number.NaN, offset)
+    into[offset++] = record.guard === undefined ? 0 : guards.indexOf(record.guard) + 1
   }
-  at = writeText(into, at, shortMoney(record.inBa, most), most.length)
-  at = writeText(into, at, shortMoney(record.outBa, most), most.length)
-  at = writeNames(into, at, record)
-  at = writeText(into, at, priceDsp === undefined ? '' : shortMoney(priceDsp, most), most.length)
-  at = writeText(into, at, (withSeat ? record.seat : undefined) ?? '', maxSeatBytes)
-  return writeFacets(into, at, withFacets ? record.facets : undefined)
+  offset = writeText(into, offset, shortMoney(record.inBa, most), most.length)
+  offset = writeText(into, offset, shortMoney(record.outBa, most), most.length)
+  offset = writeNames(into, offset, record)
+  offset = writeText(
+    into,
+    offset,
+    priceDsp === undefined ? '' : shortMoney(priceDsp, most),
+    most.length,
+  )
+  offset = writeText(into, offset, (withSeat ? record.seat : undefined) ?? '', maxSeatBytes)
+  return writeFacets(into, offset, withFacets ? record.facets : undefined)
 }
 
 /** in, out, currency, supplier, publisher, domain, price_dsp, seat */
@@ -245,22 +255,22 @@ function readFacets(from: Buffer, start: number, end: number): Facets | null {
   const kinds = from[start]!
   const [device, format] = [devices[kinds >> 4], formats[kinds & 15]]
   const texts: string[] = []
-  let at = start + 1
+  let offset = start + 1
   for (let index = 0; index < 3; index++) {
-    const length = from[at]
-    if (length === undefined || at + 1 + length > end) return null
-    texts.push(from.toString('utf8', at + 1, at + 1 + length))
-    at += 1 + length
+    const length = from[offset]
+    if (length === undefined || offset + 1 + length > end) return null
+    texts.push(from.toString('utf8', offset + 1, offset + 1 + length))
+    offset += 1 + length
   }
-  if (device === undefined || format === undefined || at !== end) return null
+  if (device === undefined || format === undefined || offset !== end) return null
   return { country: texts[0]!, device, format, size: texts[1]!, deal: texts[2]! }
 }
 
 /** Seven digits restore the decimal that a float32 was written from. */
-function explanation(from: Buffer, at: number): Partial<DecisionRecord> {
-  const values = explaining.map((name, n) => [name, from.readFloatBE(at + 4 * n)] as const)
+function explanation(from: Buffer, offset: number): Partial<DecisionRecord> {
+  const values = explaining.map((name, n) => [name, from.readFloatBE(offset + 4 * n)] as const)
   const known = values.filter(([, value]) => Number.isFinite(value))
-  const guard = guards[from[at + explainBytes - 1]! - 1]
+  const guard = guards[from[offset + explainBytes - 1]! - 1]
   return {
     ...Object.fromEntries(known.map(([name, value]) => [name, Number(value.toPrecision(7))])),
     ...(guard === undefined ? {} : { guard }),
@@ -290,19 +300,19 @@ export function readRecord(
   const textsAt = start + fixedBytes + (explained ? explainBytes : 0)
   if (textsAt > end) return null
   const mode: Mode = (flags & 0x40) === 0 ? 'revenue' : 'margin'
-  let at = textsAt
+  let offset = textsAt
   const texts: string[] = []
   for (let index = 0; index < textCount; index++) {
-    const length = from[at]
-    if (length === undefined || at + 1 + length > end) return null
-    texts.push(from.toString('utf8', at + 1, at + 1 + length))
-    at += 1 + length
+    const length = from[offset]
+    if (length === undefined || offset + 1 + length > end) return null
+    texts.push(from.toString('utf8', offset + 1, offset + 1 + length))
+    offset += 1 + length
   }
-  const facetsLength = from[at]
-  if (facetsLength === undefined || at + 1 + facetsLength > end) return null
-  const facets = facetsLength === 0 ? null : readFacets(from, at + 1, at + 1 + facetsLength)
+  const facetsLength = from[offset]
+  if (facetsLength === undefined || offset + 1 + facetsLength > end) return null
+  const facets = facetsLength === 0 ? null : readFacets(from, offset + 1, offset + 1 + facetsLength)
   if (facets === null && facetsLength > 0) return null
-  at += 1 + facetsLength
+  offset += 1 + facetsLength
   const version = from.readUInt32BE(start + 7)
   const winIn = from.readUInt16BE(start + 19)
   const winOut = from.readUInt16BE(start + 21)
@@ -316,13 +326,13 @@ export function readRecord(
     inBa: plain(texts[0]!),
     outBa: plain(texts[1]!),
     currency: texts[2]!,
-    at: from.readUInt16BE(start + 1) * 2 ** 32 + from.readUInt32BE(start + 3),
+    decidedAt: from.readUInt16BE(start + 1) * 2 ** 32 + from.readUInt32BE(start + 3),
     modelVersion: version % versions,
     via: vias[Math.floor(version / versions)] ?? 'proxy',
     publisher: texts[4]!,
     domain: texts[5]!,
     trains: (flags & 0x80) !== 0,
-    features: new Uint8Array(from.subarray(at, end)),
+    features: new Uint8Array(from.subarray(offset, end)),
     ...(texts[6] === '' ? {} : { priceDsp: plain(texts[6]!) }),
     ...(texts[7] === '' ? {} : { seat: texts[7]! }),
     ...(facets === null ? {} : { facets }),

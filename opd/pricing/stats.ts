@@ -82,9 +82,9 @@ export class ModeStats {
     this.inSum += summable(inBase)
     this.outSum += summable(outBase)
     const factor = inBase > 0 ? outBase / inBase : 1
-    let at = 0
-    while (at < factorBounds.length && factor > factorBounds[at]!) at++
-    this.factors.counts[at]!++
+    let bucket = 0
+    while (bucket < factorBounds.length && factor > factorBounds[bucket]!) bucket++
+    this.factors.counts[bucket]!++
     this.factors.sum += factor
   }
 

@@ -15,7 +15,11 @@ const idField = new FieldTable<{ id: string }>({
   }),
 })
 
-/** The id of a bid request, cut by `shortId`. Undefined: it has no id, cannot be read, or is too long. */
+/**
+ * The id of a bid request, cut by `shortId`. Undefined: it has no id, cannot be read, or is too long.
+ *
+ * @param request JSON or Protocol Buffers
+ */
 export function requestIdOf(request: Body): string | undefined {
   if (request.length > longestRead) return undefined
   const id = readRequest(request)?.id ?? protobufIdOf(request)
@@ -25,6 +29,6 @@ export function requestIdOf(request: Body): string | undefined {
 function protobufIdOf(request: Body): string {
   const bytes = typeof request === 'string' ? Buffer.from(request, 'latin1') : request
   const found = { id: '' }
-  const state = MessageReader.of(bytes, idField, found).read(searchedFields)
+  const state = MessageReader.readerOf(bytes, idField, found).read(searchedFields)
   return state === 'malformed' ? '' : found.id
 }

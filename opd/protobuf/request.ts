@@ -104,7 +104,7 @@ const dealFields = new FieldTable<DealFacts>(
       deal.floor.currency = currencyName(value)
     }),
     6: field.int32((deal, value) => {
-      deal.at = value
+      deal.auctionType = value
     }),
     7: field.int32((deal, value) => {
       deal.guaranteed = value === 1
@@ -240,7 +240,7 @@ export const requestFields = new FieldTable<RequestFacts>({
   5: field.message(deviceFields, (facts) => facts),
   6: field.message(userFields, (facts) => facts),
   7: field.int32((facts, value) => {
-    facts.at = value
+    facts.auctionType = value
   }),
   15: field.bool((facts, value) => {
     facts.test = value
@@ -264,6 +264,6 @@ const searchedFields = 10_000
  */
 export function findProtobufTmax(request: Buffer): number | undefined {
   const found = { tmax: 0 }
-  MessageReader.of(request, tmaxField, found).read(searchedFields)
+  MessageReader.readerOf(request, tmaxField, found).read(searchedFields)
   return found.tmax > 0 ? found.tmax : undefined
 }

@@ -159,9 +159,13 @@ const seatField = new FieldTable<{ found: boolean }>({
   }),
 })
 
-/** Whether a response has a seat near its beginning. */
+/**
+ * Whether a response has a seat near its beginning.
+ *
+ * @param body a BidResponse in Protocol Buffers, of which ten fields are read
+ */
 export function hasSeat(body: Buffer): boolean {
   const response = { found: false }
-  MessageReader.of(body, seatField, response).read(10)
+  MessageReader.readerOf(body, seatField, response).read(10)
   return response.found
 }

@@ -177,7 +177,7 @@ export class MessageReader implements MessagePlace {
   }
 
   /** A reader that sets what it reads on `target`. */
-  static of<T>(bytes: Buffer, table: FieldTable<T>, target: T): MessageReader {
+  static readerOf<T>(bytes: Buffer, table: FieldTable<T>, target: T): MessageReader {
     return new MessageReader(bytes, table as FieldTable<unknown>, target)
   }
 
@@ -292,6 +292,9 @@ export class MessageReader implements MessagePlace {
 /**
  * Reads one message at once.
  *
+ * @param bytes one message, without a length before it
+ * @param table what to do with each field
+ * @param target is changed by the fields of the table
  * @returns null, or why the message cannot be read: `too_large` has more than `maxFields`, whatever its length in bytes.
  * `target` may have some of its values then.
  */
@@ -300,7 +303,7 @@ export function readMessage<T>(
   table: FieldTable<T>,
   target: T,
 ): 'malformed' | 'too_large' | null {
-  const state = MessageReader.of(bytes, table, target).read(maxFields)
+  const state = MessageReader.readerOf(bytes, table, target).read(maxFields)
   if (state === 'complete') return null
   return state === 'more' ? 'too_large' : state
 }

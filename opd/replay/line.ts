@@ -70,8 +70,8 @@ const number = (value: unknown) =>
 /** Strings, and `auction`. Other values are not features of the model. Publisher and domain are pseudonyms. */
 function featuresOf({ features, publisher, domain }: Fields): BidFeatures {
   const all = { publisher, domain, ...(typeof features === 'object' ? features : {}) }
-  const sound = Object.entries(all).filter(([name, each]) =>
-    name === 'auction' ? each === 1 || each === 2 : isName(each),
+  const sound = Object.entries(all).filter(([name, value]) =>
+    name === 'auction' ? value === 1 || value === 2 : isName(value),
   )
   return Object.fromEntries(sound) as BidFeatures
 }
@@ -105,7 +105,11 @@ function decision(line: Fields): LogLine {
   }
 }
 
-/** Reads one line of a decision log. A line that cannot be read is `bad`, with the cause. */
+/**
+ * Reads one line of a decision log. A line that cannot be read is `bad`, with the cause.
+ *
+ * @param text one line of NDJSON, without its end
+ */
 export function parseLine(text: string): LogLine {
   let line: unknown
   try {

@@ -86,7 +86,7 @@ export class Replica {
     const decision = learner.decide(facts, asked, line.id, now, this.random)
     const lowest = Math.max(policy.minFactor ?? 0, line.floor / line.in)
     const factor = Math.min(1, Math.max(decision.factor, lowest))
-    const winAt = (at: number) => learner.chance(facts, line.in * at)
+    const winAt = (factor: number) => learner.chance(facts, line.in * factor)
     const logged = Math.min(1, line.out / line.in)
     const second = line.features.auction === 2
     const row: Row = {

@@ -64,11 +64,11 @@ export interface IntegrationReport extends TotalReport {
 }
 
 const finite = (value: number) => (Number.isFinite(value) ? value : null)
-const mapped = <Name extends string, T>(ratios: Record<Name, Ratio>, of: (ratio: Ratio) => T) =>
+const mapped = <Name extends string, T>(ratios: Record<Name, Ratio>, pick: (ratio: Ratio) => T) =>
   Object.fromEntries(
-    Object.entries<Ratio>(ratios).map(([name, ratio]) => [name, of(ratio)]),
+    Object.entries<Ratio>(ratios).map(([name, ratio]) => [name, pick(ratio)]),
   ) as Record<Name, T>
-const percent = (part: number, whole: number) => `${((100 * part) / whole).toFixed(1)} %`
+const percent = (part: number, total: number) => `${((100 * part) / total).toFixed(1)} %`
 
 const valuesOf = <Name extends string>(ratios: Record<Name, Ratio>) =>
   mapped(ratios, ({ value }) => finite(value))

@@ -160,9 +160,10 @@ function spansOf({ price, adm, nurl, burl, lurl }: BidSpans): Span[] {
 
 function insert(spans: Span[], span: Span | null): void {
   if (span === null) return
-  let at = spans.length
-  for (; at > 0 && spans[at - 1]!.start > span.start; at--) spans[at] = spans[at - 1]!
-  spans[at] = span
+  let index = spans.length
+  for (; index > 0 && spans[index - 1]!.start > span.start; index--)
+    spans[index] = spans[index - 1]!
+  spans[index] = span
 }
 
 /** A bid request that is longer than a short document. */

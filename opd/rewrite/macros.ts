@@ -58,7 +58,7 @@ interface Found {
   /** null: there is no match before `next`. */
   match: RegExpExecArray | null
   /** The position of the match, and the position from which the next one is searched. */
-  at: number
+  start: number
   next: number
 }
 
@@ -68,11 +68,11 @@ function search(pattern: RegExp, text: string, from: number, end: number): Found
   pattern.lastIndex = 0
   const match = pattern.exec(text.slice(from, Math.min(end, to + longestSpelled)))
   if (match !== null && from + match.index < to) {
-    const at = from + match.index
-    return { match, at, next: at + match[0].length }
+    const parameterAt = from + match.index
+    return { match, start: parameterAt, next: parameterAt + match[0].length }
   }
   const isEscaped = slashesBefore(text, from, to) % 2 === 1
-  return { match: null, at: to, next: Math.min(end, isEscaped ? to + 1 : to) }
+  return { match: null, start: to, next: Math.min(end, isEscaped ? to + 1 : to) }
 }
 
 /** Backslashes that end at `to`, from `from` on. As bytes: `charCodeAt` of a long string takes half a microsecond. */
@@ -113,8 +113,9 @@ export class Macros implements MacroFinder {
   hasContext({ start, end, first }: MacroSpan): boolean | null {
     const { text, offsets, numbers } = this
     for (let n = first; offsets[n]! < end; n++) {
-      const at = offsets[n]! - parameter.length
-      if (numbers[n] === contextNumber && at > start && text.startsWith(parameter, at)) return true
+      const from = offsets[n]! - parameter.length
+      if (numbers[n] === contextNumber && from > start && text.startsWith(parameter, from))
+        return true
     }
     if (!this.hasEscape(start, end)) return false
     if (end - start > searchLength) return null
@@ -145,9 +146,13 @@ export class Macros implements MacroFinder {
     const last = first + from + most
     for (let n = first + from; offsets[n]! < end; n++) {
       if (n === last) return n - first
-      const at = offsets[n]!
+      const offset = offsets[n]!
       const macro = macroOf[numbers[n]!]!
-      splices.addReplacement(at, at + macroPrefix.length + macro.name.length, macro.value(bid))
+      splices.addReplacement(
+        offset,
+        offset + macroPrefix.length + macro.name.length,
+        macro.value(bid),
+      )
     }
     return -1
   }
@@ -163,12 +168,12 @@ export class Macros implements MacroFinder {
     const last = end - 1
     let position = start + 1 + from
     for (let count = 0; count < most && position < last; count++) {
-      const { match, at, next } = search(spelledMacro, this.text, position, last)
+      const { match, start, next } = search(spelledMacro, this.text, position, last)
       position = next
       if (match === null) break
-      const [whole, ...names] = match
+      const [matched, ...names] = match
       const macro = macros[names.findIndex((name) => name !== undefined)]!
-      splices.addReplacement(at, at + whole.length, macro.value(bid))
+      splices.addReplacement(start, start + matched.length, macro.value(bid))
     }
     return position < last ? position - start - 1 : -1
   }

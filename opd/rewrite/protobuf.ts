@@ -61,7 +61,11 @@ export class ProtobufResponse implements ResponseDocument<Seat> {
 
   constructor(body: Buffer, memory: WorkMemory) {
     this.body = body
-    this.slices = new Slices(body, MessageReader.of(body, responseFields, this.response), memory)
+    this.slices = new Slices(
+      body,
+      MessageReader.readerOf(body, responseFields, this.response),
+      memory,
+    )
   }
 
   mayHaveMacro(): boolean {
@@ -177,8 +181,8 @@ class Expansion {
     this.bid = bid
     this.body = body
     this.message = new Growing(bid, body, splices)
-    const startOf = (each: LengthPlace | 'price') =>
-      each === 'price' ? bid.pricePosition : each.start
+    const startOf = (field: LengthPlace | 'price') =>
+      field === 'price' ? bid.pricePosition : field.start
     const texts = [bid.nurl, bid.burl, bid.lurl, bid.adm].filter((text) => text !== null)
     this.fields = [...texts, 'price' as const].sort((one, other) => startOf(one) - startOf(other))
   }
@@ -261,7 +265,7 @@ export class ProtobufRequest implements RequestDocument {
   private readonly slices: Slices
 
   constructor(body: Buffer, memory: WorkMemory) {
-    this.slices = new Slices(body, MessageReader.of(body, requestFields, this.facts), memory)
+    this.slices = new Slices(body, MessageReader.readerOf(body, requestFields, this.facts), memory)
   }
 
   read(): ReadState {

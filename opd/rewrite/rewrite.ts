@@ -57,6 +57,8 @@ const maxSplices = 4000
 /**
  * Rewrites a response in slices, so that ten thousand bids do not block the event loop. Most responses take one slice. Call
  * `return` if it is not run to its end: the next long document waits for this one.
+ *
+ * @param input the body, which must stay unchanged until the end, and the settings
  */
 export const rewriteInSlices = (input: RewriteInput): Rewriting => new Rewriting(input)
 

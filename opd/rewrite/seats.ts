@@ -25,10 +25,10 @@ export function removeSeats(
   let removed = 0
   // A removed element takes the comma after it, or, if no kept element follows, the comma before it.
   const lastKept = kept.length === 0 ? -1 : seats.indexOf(kept.at(-1)!)
-  for (const [at, seat] of seats.entries()) {
+  for (const [index, seat] of seats.entries()) {
     if (!isInactive(seat)) continue
     removed += Math.max(seat.bids.length, 1)
-    if (at < lastKept) ranges.push({ start: seat.start, end: seats[at + 1]!.start })
+    if (index < lastKept) ranges.push({ start: seat.start, end: seats[index + 1]!.start })
   }
   const rest = seats[lastKept + 1]
   if (rest !== undefined) {

@@ -18,12 +18,19 @@ export const arms = [
 export type Arm = (typeof arms)[number]
 
 /** The index of each arm in `arms`. */
-export const armAt = Object.fromEntries(arms.map((name, at) => [name, at])) as Record<Arm, number>
+export const armAt = Object.fromEntries(arms.map((name, index) => [name, index])) as Record<
+  Arm,
+  number
+>
 
 /** Guards of the model. Contexts contain the index of a guard: append only. */
 export const guards = ['none', 'start', 'silence', 'drop', 'kept', 'cleared', 'number'] as const
 export type Guard = (typeof guards)[number]
-/** `start` limits the factor of a new model. It is not an alarm. */
+/**
+ * `start` limits the factor of a new model. It is not an alarm.
+ *
+ * @param guard what limited a decision
+ */
 export const isAlarm = (guard: Guard) => guard !== 'none' && guard !== 'start'
 
 /** The objectives of an integration. Each has a model of its own. */

@@ -61,10 +61,10 @@ export function halfWidth(arms: readonly ArmVariance[], miss = alpha): number {
   return Math.sqrt(variance * (1 + 1 / age) * Math.log((1 + age) / miss ** 2))
 }
 
-const scaled = (at: number, half: number): Interval => ({
-  at,
-  lower: at * Math.exp(-half),
-  upper: at * Math.exp(half),
+const scaled = (center: number, half: number): Interval => ({
+  at: center,
+  lower: center * Math.exp(-half),
+  upper: center * Math.exp(half),
 })
 
 /**
@@ -85,7 +85,7 @@ const bothWon = (treated: Counts, holdout: Counts) =>
 export function keptWins(treated: Counts, holdout: Counts): Interval | null {
   if (!bothWon(treated, holdout)) return null
   const rate = ({ bids, wins }: Counts) => Math.min(1, wins / bids)
-  const variance = (of: Counts) => ({ variance: countVariance(of), wins: of.wins })
+  const variance = (counts: Counts) => ({ variance: countVariance(counts), wins: counts.wins })
   return scaled(rate(treated) / rate(holdout), halfWidth([variance(treated), variance(holdout)]))
 }
 
@@ -98,25 +98,33 @@ export function keptWins(treated: Counts, holdout: Counts): Interval | null {
 export function keptSpend(treated: SpendTotals, holdout: SpendTotals): Interval | null {
   if (!bothWon(treated, holdout) || !(treated.spend > 0) || !(holdout.spend > 0)) return null
   const mean = ({ bids, spend }: SpendTotals) => spend / bids
-  const variance = (of: SpendTotals): ArmVariance => ({
+  const variance = (totals: SpendTotals): ArmVariance => ({
     variance: Math.max(
-      countVariance(of),
-      (of.spendSquares / of.bids / mean(of) ** 2 - 1) / of.bids,
+      countVariance(totals),
+      (totals.spendSquares / totals.bids / mean(totals) ** 2 - 1) / totals.bids,
     ),
-    wins: of.wins,
+    wins: totals.wins,
   })
   return scaled(mean(treated) / mean(holdout), halfWidth([variance(treated), variance(holdout)]))
 }
 
-/** Margin per bid of treated bids minus that of the holdout; null until both have a win. */
+/**
+ * Margin per bid of treated bids minus that of the holdout; null until both have a win.
+ *
+ * @param treated sums of bids that OPD priced, CPM in the base currency
+ * @param holdout the same of bids at the own price
+ */
 export function uplift(treated: ArmTotals, holdout: ArmTotals): Interval | null {
   if (!bothWon(treated, holdout)) return null
   const mean = ({ bids, margin }: ArmTotals) => margin / bids
-  const variance = (of: ArmTotals): ArmVariance => {
-    const measured = (of.marginSquares / of.bids - mean(of) ** 2) / of.bids
-    return { variance: Math.max(mean(of) ** 2 * countVariance(of), measured), wins: of.wins }
+  const variance = (totals: ArmTotals): ArmVariance => {
+    const measured = (totals.marginSquares / totals.bids - mean(totals) ** 2) / totals.bids
+    return {
+      variance: Math.max(mean(totals) ** 2 * countVariance(totals), measured),
+      wins: totals.wins,
+    }
   }
-  const at = mean(treated) - mean(holdout)
+  const estimate = mean(treated) - mean(holdout)
   const half = halfWidth([variance(treated), variance(holdout)])
-  return { at, lower: at - half, upper: at + half }
+  return { at: estimate, lower: estimate - half, upper: estimate + half }
 }

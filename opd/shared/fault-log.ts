@@ -48,8 +48,8 @@ function safeFields(error: unknown) {
   const trace = String(error.stack)
     .replace(String(error.message), () => '')
     .split('\n')
-  const at = trace.filter((line) => frame.test(line)).slice(0, longestTrace)
-  return { error: error.constructor?.name, at: at.map((line) => line.trim()) }
+  const frames = trace.filter((line) => frame.test(line)).slice(0, longestTrace)
+  return { error: error.constructor?.name, at: frames.map((line) => line.trim()) }
 }
 
 /**
@@ -58,17 +58,18 @@ function safeFields(error: unknown) {
  * @param now milliseconds since the epoch
  */
 export function createFaultLog(counts: FaultCounts, log: Log, now: () => number): ReportFault {
-  const last = new Map<FaultPlace, { at: number; count: number }>()
+  const last = new Map<FaultPlace, { loggedAt: number; count: number }>()
   return (place, error, ssp, request) => {
     const count = ++counts[place]
     const before = last.get(place)
-    const at = now()
+    const time = now()
     // If the clock was set back, the interval starts again.
-    if (before !== undefined && at - before.at < logInterval && at >= before.at) return
-    last.set(place, { at, count })
+    if (before !== undefined && time - before.loggedAt < logInterval && time >= before.loggedAt)
+      return
+    last.set(place, { loggedAt: time, count })
     const notLogged = before === undefined ? 0 : count - before.count - 1
-    const of = request === undefined ? {} : { request: shortId(request) }
-    const fields = { place, ssp, ...of, notLogged, ...safeFields(error) }
+    const labels = request === undefined ? {} : { request: shortId(request) }
+    const fields = { place, ssp, ...labels, notLogged, ...safeFields(error) }
     log.error(fields, `a fault: ${consequences[place]}`)
   }
 }

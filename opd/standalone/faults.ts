@@ -25,9 +25,9 @@ function misplacedFloors(text: string): string[] {
   const open: [pointer: string, value: object][] = [
     ['', JSON.parse(Buffer.from(text, 'latin1').toString())],
   ]
-  for (let each = open.pop(); each !== undefined && found.length < maxFaults; each = open.pop())
-    for (const [key, value] of Object.entries(each[1])) {
-      const pointer = `${each[0]}/${escaped(key)}`
+  for (let next = open.pop(); next !== undefined && found.length < maxFaults; next = open.pop())
+    for (const [key, value] of Object.entries(next[1])) {
+      const pointer = `${next[0]}/${escaped(key)}`
       if (isFloor(key, value)) found.push(pointer)
       else if (key !== 'ext' && typeof value === 'object' && value !== null)
         open.push([pointer, value])

@@ -24,6 +24,12 @@ const refused = (status: 400 | 403, faults: Fault[]): StandaloneResult => ({
  * `body` is an OpenRTB BidResponse, or its `seatbid`, with members of the BidRequest in the body or in `bidrequest`. Unknown
  * members are ignored, except misplaced floors, which are faults. 403: OPD is not enabled. 400: the faults, each with its
  * JSON pointer. Never throws.
+ *
+ * @param body an OpenRTB BidResponse, or its `seatbid`
+ * @param opd the settings of the integration; null or `invalid` is refused as disabled
+ * @param rates to the base currency; null: there are none, and only bids in it are priced
+ * @param base the base currency, three letters
+ * @param price prices one eligible bid
  */
 export function standalone(
   body: Buffer,

@@ -107,7 +107,11 @@ export function createBidBatch(
   }
 }
 
-/** The decisions of a batch. */
+/**
+ * The decisions of a batch. One that cannot be read is left out.
+ *
+ * @param batch bytes of a batch of this version of the program, as another process of the node sent them
+ */
 export function* recordsOf(batch: Buffer): Generator<DecisionRecord> {
   for (let from = 0; from < batch.length; from = endOf(batch, from)) {
     const id = batch.toString('latin1', idAt(from), keyAt(batch, from))
@@ -145,9 +149,9 @@ interface Slab {
 
 /** Batches of other processes come late, so the record that was written last need not be the latest. */
 function keepLatest(found: DecisionRecord[], record: DecisionRecord): void {
-  const at = found.findIndex(({ supplier }) => supplier === record.supplier)
-  if (at === -1) found.push(record)
-  else if (found[at]!.at < record.at) found[at] = record
+  const index = found.findIndex(({ supplier }) => supplier === record.supplier)
+  if (index === -1) found.push(record)
+  else if (found[index]!.decidedAt < record.decidedAt) found[index] = record
 }
 
 /** Where the entries of a slab begin, in the order in which they were written. */
@@ -196,7 +200,7 @@ export class LocalBidLog implements BidLog {
     const key = keyOf(record.bidId)
     const needed = linkBytes + entryLimit(record, key)
     if (needed > slabBytes) return null
-    const slab = this.slabFor(needed, record.at)
+    const slab = this.slabFor(needed, record.decidedAt)
     const { bytes, view } = slab
     const { written } = this
     const start = this.offset + linkBytes
@@ -204,7 +208,7 @@ export class LocalBidLog implements BidLog {
     written.view = view
     written.start = recordAt(bytes, start)
     written.end = end
-    this.link(slab, key, end, record.at)
+    this.link(slab, key, end, record.decidedAt)
     return written
   }
 
@@ -212,12 +216,12 @@ export class LocalBidLog implements BidLog {
   append(batch: Buffer): void {
     for (let from = 0; from < batch.length; ) {
       const until = endOf(batch, from)
-      const at = timeOf(batch, from)
-      const slab = this.slabFor(linkBytes + until - from, at)
+      const time = timeOf(batch, from)
+      const slab = this.slabFor(linkBytes + until - from, time)
       const start = this.offset + linkBytes
       batch.copy(slab.bytes, start, from, until)
       const key = batch.toString('utf8', keyAt(batch, from), recordAt(batch, from))
-      this.link(slab, key, start + until - from, at)
+      this.link(slab, key, start + until - from, time)
       from = until
     }
   }
@@ -238,7 +242,7 @@ export class LocalBidLog implements BidLog {
       if (bytes.compare(key, 0, key.length, keyAt(bytes, entry), recordFrom) === 0) {
         const id = bytes.toString('latin1', start + headBytes, keyAt(bytes, entry))
         const record = readRecord(bytes, recordFrom, endOf(bytes, entry), id, bidId)
-        if (record !== null && record.at >= earliest) keepLatest(found, record)
+        if (record !== null && record.decidedAt >= earliest) keepLatest(found, record)
       }
       position = bytes.readDoubleBE(start)
     }
@@ -262,7 +266,7 @@ export class LocalBidLog implements BidLog {
           const id = slab.bytes.toString('latin1', start + headBytes, key)
           const bidId = slab.bytes.toString('utf8', key, from)
           const record = readRecord(slab.bytes, from, endOf(slab.bytes, entry), id, bidId)
-          if (record !== null && record.at >= since) batch.push(record)
+          if (record !== null && record.decidedAt >= since) batch.push(record)
         }
         if (batch.length > 0) yield batch
       }
@@ -284,20 +288,20 @@ export class LocalBidLog implements BidLog {
   }
 
   /** The slab that has room for an entry. */
-  private slabFor(needed: number, at: number): Slab {
+  private slabFor(needed: number, time: number): Slab {
     const { current, maxEntries } = this
     const isFull = current === null || this.offset + needed > slabBytes
     if (!isFull && current.entries < maxEntries / 2) return current
-    this.current = this.nextSlab(at)
+    this.current = this.nextSlab(time)
     return this.current
   }
 
-  private nextSlab(at: number): Slab {
+  private nextSlab(time: number): Slab {
     const { slabs, stats } = this
     const number = this.current === null ? 0 : this.current.number + 1
     let spare: Slab | null = null
     for (let slab = slabs.get(this.oldest); slab !== undefined; slab = slabs.get(this.oldest)) {
-      const expired = slab.newest < at - this.ttl
+      const expired = slab.newest < time - this.ttl
       if (!expired && slabs.size < this.maxSlabs && stats.entries < this.maxEntries) break
       this.drop(slab, expired ? 'expired' : 'evicted')
       spare = slab
@@ -325,13 +329,13 @@ export class LocalBidLog implements BidLog {
   }
 
   /** Links the entry that was written after the link at `offset`. */
-  private link(slab: Slab, key: string, end: number, at: number): void {
+  private link(slab: Slab, key: string, end: number, time: number): void {
     const row = hashText(key) & (this.rows - 1)
     slab.view.setFloat64(this.offset, this.heads[row]!)
     this.heads[row] = slab.number * slabBytes + this.offset
     this.offset = end
     slab.entries++
-    slab.newest = at
+    slab.newest = time
     this.stats.entries++
   }
 }

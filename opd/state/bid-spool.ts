@@ -20,7 +20,14 @@ interface SpooledLog {
   append(entries: Buffer): void
 }
 
-/** Writes the decisions to the file. A failure is logged: their notices then need a context. */
+/**
+ * Writes the decisions to the file, which replaces the one before only when it is complete. Never rejects: a failure is
+ * logged, and the notices of these decisions then need a context.
+ *
+ * @param path the file; it is readable for its owner alone
+ * @param bidLog the decisions to write
+ * @param log for failures
+ */
 export async function spoolBids(path: string, bidLog: SpooledLog, log: Log): Promise<void> {
   const unfinished = `${path}.new`
   try {
@@ -43,7 +50,13 @@ export async function spoolBids(path: string, bidLog: SpooledLog, log: Log): Pro
   }
 }
 
-/** Reads the decisions of the last run, and removes the file. What cannot be read is left out and logged. */
+/**
+ * Reads the decisions of the last run, and removes the file. Never rejects: what cannot be read is left out and logged.
+ *
+ * @param path the file; it need not exist
+ * @param bidLog receives the decisions
+ * @param log for damage
+ */
 export async function restoreBids(path: string, bidLog: SpooledLog, log: Log): Promise<void> {
   try {
     await using file = await open(path)

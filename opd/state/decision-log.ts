@@ -31,7 +31,13 @@ const linesAtOnce = 1000
 const flushEvery = 200
 const newline = 10
 
-/** `isSealed`: the node has no network, so its bids are pending on no node. */
+/**
+ * `isSealed`: the node has no network, so its bids are pending on no node.
+ *
+ * @param config `maxBytes` of one file, and how many older files are kept
+ * @param log has a line when writing begins to fail
+ * @param isSealed the node has no network, so its bids are pending on no node
+ */
 export function createDecisionLog(config: DecisionLogConfig, log: Log, isSealed = false) {
   const { path, maxBytes, keep } = config
   /** Lines written, dropped because the buffer was full, and lost because the disk failed. */

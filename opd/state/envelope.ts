@@ -85,7 +85,8 @@ export class VersionVector {
   lacks(other: VersionVectorRows): boolean {
     return other.some(
       ([node, upTo, beyond]) =>
-        (upTo > 0 && !this.hasAll(node, upTo)) || beyond.some((each) => !this.has(node, each)),
+        (upTo > 0 && !this.hasAll(node, upTo)) ||
+        beyond.some((sequence) => !this.has(node, sequence)),
     )
   }
 

@@ -16,7 +16,13 @@ interface Stream {
   deltas: Uint8Array[]
 }
 
-/** `owner`: the process that shares its model; `pack` makes it. `began`: milliseconds since the epoch. */
+/**
+ * The bus between the processes of one node.
+ *
+ * @param owner the process that shares its model
+ * @param pack makes the shared model of a mode
+ * @param began milliseconds since the epoch at which this process started
+ */
 export function localModels(
   owner: string,
   pack: (mode: Mode) => Promise<Uint8Array>,

@@ -16,7 +16,12 @@ export interface ReadLine {
 
 const readable = /\.(ndjson|jsonl|log)(\.\d+)?(\.gz)?$/
 
-/** The log files of paths, which may be folders. Throws if a path does not exist, or a folder has no log. */
+/**
+ * The log files of paths.
+ *
+ * @param paths files, or folders whose files with the endings of a log are taken
+ * @throws if a path does not exist, or a folder has no log
+ */
 export async function logFiles(paths: readonly string[]): Promise<string[]> {
   const files: string[] = []
   for (const path of paths) {
@@ -48,7 +53,7 @@ async function* batches(file: string): AsyncGenerator<ReadLine[]> {
 class Cursor {
   private readonly source: AsyncGenerator<ReadLine[]>
   private batch: ReadLine[] = []
-  private at = 0
+  private offset = 0
   /** Never falls: lines of one file keep their order, even if their times do not. */
   time = Number.NEGATIVE_INFINITY
 
@@ -58,24 +63,24 @@ class Cursor {
 
   /** Moves to the next line; null at the end. */
   async next(): Promise<ReadLine | null> {
-    if (this.at >= this.batch.length) {
+    if (this.offset >= this.batch.length) {
       const { value, done } = await this.source.next()
       if (done) return null
       this.batch = value
-      this.at = 0
+      this.offset = 0
     }
-    const read = this.batch[this.at++]!
+    const read = this.batch[this.offset++]!
     if (read.line.kind !== 'bad') this.time = Math.max(this.time, read.line.time)
     return read
   }
 
   /** The lines of the batch up to `until`, without waiting for the disk. */
   *upTo(until: number): Generator<ReadLine> {
-    while (this.at < this.batch.length) {
-      const { line } = this.batch[this.at]!
+    while (this.offset < this.batch.length) {
+      const { line } = this.batch[this.offset]!
       if (line.kind !== 'bad' && Math.max(this.time, line.time) > until) return
       if (line.kind !== 'bad') this.time = Math.max(this.time, line.time)
-      yield this.batch[this.at++]!
+      yield this.batch[this.offset++]!
     }
   }
 
@@ -96,7 +101,12 @@ async function startTime(file: string): Promise<number> {
   }
 }
 
-/** All lines of all files in time order, bad lines at their place. A file is opened when its time is reached. */
+/**
+ * All lines of all files in time order, bad lines at their place. A file is opened when its time is reached.
+ *
+ * @param files plain or gzip, in any order
+ * @returns the lines; a file that cannot be read ends with a bad one
+ */
 export async function* readLogs(files: readonly string[]): AsyncGenerator<ReadLine> {
   const waiting: { file: string; from: number }[] = []
   for (const file of files) waiting.push({ file, from: await startTime(file) })
@@ -119,7 +129,7 @@ export async function* readLogs(files: readonly string[]): AsyncGenerator<ReadLi
       const until = Math.min(second?.cursor.time ?? Infinity, next?.from ?? Infinity)
       yield* first.cursor.upTo(until)
       const line = await first.cursor.next()
-      if (line === null) active = active.filter((each) => each !== first)
+      if (line === null) active = active.filter((cursor) => cursor !== first)
       else first.line = line
     }
   } finally {

@@ -73,7 +73,10 @@ export class ManagedLearner implements PricingLearner {
   /** Everything the model knows of a supplier is stored by its name, so a new name resets it. */
   rename(resets: Readonly<Record<string, number>>): void {
     this.aliases = new Map(
-      Object.entries(resets).map(([name, at]) => [name, `${name}\u0000${at.toString(36)}`]),
+      Object.entries(resets).map(([name, resetAt]) => [
+        name,
+        `${name}\u0000${resetAt.toString(36)}`,
+      ]),
     )
   }
 
@@ -113,36 +116,39 @@ export class ManagedLearner implements PricingLearner {
   }
 
   win(features: Uint8Array, clearedPrice: number, now: number, minToWin?: number): void {
-    this.train(features, now, (own) => this.inner.win(own, clearedPrice, now, minToWin))
+    this.train(features, now, (features) => this.inner.win(features, clearedPrice, now, minToWin))
   }
 
   lose(features: Uint8Array, minToWin: number | null, now: number): void {
-    this.train(features, now, (own) => this.inner.lose(own, minToWin, now))
+    this.train(features, now, (features) => this.inner.lose(features, minToWin, now))
   }
 
   withdraw(features: Uint8Array, now: number): void {
-    this.train(features, now, (own) => this.inner.withdraw(own, now))
+    this.train(features, now, (features) => this.inner.withdraw(features, now))
   }
 
   settlePast(features: Uint8Array, outcome: PastOutcome, now: number): void {
-    this.train(features, now, (own) => this.inner.settlePast(own, outcome, now))
+    this.train(features, now, (features) => this.inner.settlePast(features, outcome, now))
   }
 
   winUnapplied(features: Uint8Array, cleared: number, now: number, minToWin?: number): void {
-    this.train(features, now, (own) => this.inner.winUnapplied(own, cleared, now, minToWin))
+    this.train(features, now, (features) =>
+      this.inner.winUnapplied(features, cleared, now, minToWin),
+    )
   }
 
   /** Calls `update` with the features as the model made them, now or when the model is no longer frozen. */
-  private train(features: Uint8Array, now: number, update: (own: Uint8Array) => void): void {
+  private train(features: Uint8Array, now: number, update: (unmarked: Uint8Array) => void): void {
     const isMarked = features[0] === epochMarker && features.length > markBytes
     const mark = isMarked ? new DataView(features.buffer, features.byteOffset).getUint32(1) : 0
     if (mark !== this.mark) {
       this.counts.stale++
       return
     }
-    const own = isMarked ? features.subarray(markBytes) : features
-    if (!this.isFrozen) update(own)
-    else if (this.queued.length < maxQueued) this.queued.push({ now, train: () => update(own) })
+    const unmarked = isMarked ? features.subarray(markBytes) : features
+    if (!this.isFrozen) update(unmarked)
+    else if (this.queued.length < maxQueued)
+      this.queued.push({ now, train: () => update(unmarked) })
     else this.counts.overflowed++
   }
 

@@ -52,8 +52,8 @@ const sliceBytes = 2 ** 19
 function* signatureOf(secret: Uint8Array, signed: Uint8Array): Generator<undefined, Buffer> {
   const key = Buffer.from(hkdfSync('sha256', secret, '', 'bidweir model file v1', 32))
   const sum = createHmac('sha256', key)
-  for (let at = 0; at < signed.length; at += sliceBytes) {
-    sum.update(signed.subarray(at, at + sliceBytes))
+  for (let index = 0; index < signed.length; index += sliceBytes) {
+    sum.update(signed.subarray(index, index + sliceBytes))
     yield
   }
   return sum.digest()
@@ -69,7 +69,12 @@ function* isSignedBy(
   return false
 }
 
-/** The bytes of a model file, signed with the secret. */
+/**
+ * The bytes of a model file, signed with the secret.
+ *
+ * @param file `at`: milliseconds since the epoch; the models packed, as snapshots are
+ * @param secret at least 32 bytes, which a sealed node has too
+ */
 export function writeModelFile({ models, ...rest }: ModelFile, secret: Uint8Array): Buffer {
   const head: Head = {
     ...rest,

@@ -83,7 +83,7 @@ export class ModelManager {
     })
     this.failures = this.models.counts
     this.refitter = new Refitter(log, (learner, result) => {
-      const mode = modes.find((each) => this.models.of(each).learner === learner)
+      const mode = modes.find((mode) => this.models.stateOf(mode).learner === learner)
       if (mode !== undefined) this.models.pushRefit(mode, result)
     })
     this.timers = [
@@ -94,21 +94,21 @@ export class ModelManager {
     for (const timer of this.timers) timer.unref()
   }
 
-  of(mode: Mode): ManagedLearner {
-    return this.models.of(mode).learner
+  learnerOf(mode: Mode): ManagedLearner {
+    return this.models.stateOf(mode).learner
   }
 
   version(mode: Mode): number {
-    return this.models.of(mode).version
+    return this.models.stateOf(mode).version
   }
 
   epoch(mode: Mode): number {
-    return this.models.of(mode).epoch
+    return this.models.stateOf(mode).epoch
   }
 
   /** Seconds since the last snapshot of a mode was written or restored; without one, since the start. */
   age(mode: Mode): number {
-    return (this.now() - (this.models.of(mode).at ?? this.started)) / 1000
+    return (this.now() - (this.models.stateOf(mode).snapshotAt ?? this.started)) / 1000
   }
 
   /** The operators' commands that this node executed last. */
@@ -130,10 +130,10 @@ export class ModelManager {
     const next = await source.read()
     const bases: Bases = {}
     for (const mode of modes)
-      if (next.epochs[mode] > models.of(mode).epoch) bases[mode] = await source.base(mode)
+      if (next.epochs[mode] > models.stateOf(mode).epoch) bases[mode] = await source.base(mode)
     await this.queue.enqueue(() => this.apply(next, bases))
     for (const mode of modes) {
-      const { epoch } = models.of(mode)
+      const { epoch } = models.stateOf(mode)
       if (epoch <= next.epochs[mode]) continue
       await source.raise(mode, epoch, await this.queue.enqueue(() => models.packed(mode)))
     }
@@ -148,11 +148,11 @@ export class ModelManager {
   }
 
   private advance(): void {
-    for (const mode of modes) this.of(mode).advance(this.now())
+    for (const mode of modes) this.learnerOf(mode).advance(this.now())
   }
 
   private refit(): void {
-    const states = modes.map((mode) => this.models.of(mode))
+    const states = modes.map((mode) => this.models.stateOf(mode))
     const due = states.filter(({ refits, isWhole }) => refits && isWhole)
     this.refitter.poll(
       due.map(({ learner }) => learner),
@@ -164,12 +164,12 @@ export class ModelManager {
     const { models, log } = this
     for (const mode of modes) {
       const epoch = next.epochs[mode]
-      if (epoch <= models.of(mode).epoch) continue
+      if (epoch <= models.stateOf(mode).epoch) continue
       await this.startEpoch(mode, epoch, bases[mode] ?? null)
       await models.save(mode)
     }
     for (const mode of modes) {
-      const { learner } = models.of(mode)
+      const { learner } = models.stateOf(mode)
       learner.rename(next.resets)
       if (learner.isFrozen !== next.frozen) learner.freeze(next.frozen)
     }

@@ -69,7 +69,7 @@ interface ModelState {
   /** Whether `version` is that of a shared curve; otherwise each snapshot has the next one. */
   isShared: boolean
   /** Time at which the last snapshot was written or restored, milliseconds; null: never. */
-  at: number | null
+  snapshotAt: number | null
   epoch: number
   seen: VersionVector
   /** Position in the stream of deltas, up to which this node read them when it last led. */
@@ -104,7 +104,7 @@ export class ModelStore {
     this.states = { revenue: this.restored('revenue'), margin: this.restored('margin') }
   }
 
-  of(mode: Mode): ModelState {
+  stateOf(mode: Mode): ModelState {
     return this.states[mode]
   }
 
@@ -116,7 +116,7 @@ export class ModelStore {
       if (ofOtherVersions > 0)
         log.info({ mode, snapshots: ofOtherVersions }, `snapshots of another version: ${next}`)
     }
-    for (const [place, { file, version, at }] of list.entries()) {
+    for (const [place, { file, version, writtenAt }] of list.entries()) {
       try {
         const { meta, unsent, learned } = unpack(readFileSync(join(dir!, file)))
         // After a crash, wins of pending exposures may be lost: the model would learn them as losses.
@@ -124,7 +124,7 @@ export class ModelStore {
         const outbox = unsent.flatMap((bytes) => decodeEnvelope(Buffer.from(bytes)) ?? [])
         logOtherVersions('an older snapshot of this version is restored')
         log.info({ mode, file }, 'model restored')
-        return { ...fresh(learner, meta), outbox, version, at }
+        return { ...fresh(learner, meta), outbox, version, snapshotAt: writtenAt }
       } catch (error) {
         if (isOfOtherVersion(error)) {
           ofOtherVersions++
@@ -246,19 +246,19 @@ export class ModelStore {
     const { dir, now } = this.options
     if (dir === null) return
     const state = this.states[mode]
-    const at = now()
+    const time = now()
     const version = state.isShared ? state.version : state.version + 1
     const snapshot = await this.packed(mode)
     // Without the database it is written all the same: a model that knows a few outcomes twice is better than an old one.
     await this.isSettled()
-    await writeDurably(dir, snapshotName(mode, version, at), snapshot)
+    await writeDurably(dir, snapshotName(mode, version, time), snapshot)
     // A curve that was adopted meanwhile has a later one.
     state.version = Math.max(version, state.version)
-    state.at = at
+    state.snapshotAt = time
     const list = snapshots(await readdir(dir), mode)
-    const replaced = list.filter((each) => each.version === version && each.at < at)
-    const kept = list.filter((each) => !replaced.includes(each))
-    for (const { file } of [...replaced, ...outdated(kept, at)]) await unlink(join(dir, file))
+    const replaced = list.filter((other) => other.version === version && other.writtenAt < time)
+    const kept = list.filter((other) => !replaced.includes(other))
+    for (const { file } of [...replaced, ...outdated(kept, time)]) await unlink(join(dir, file))
   }
 
   /** Writes a snapshot of each mode; a frozen model is written once. false: a write failed. */
@@ -266,8 +266,8 @@ export class ModelStore {
     let saved = true
     for (const mode of modes)
       try {
-        const { learner, at } = this.states[mode]
-        if (!learner.isFrozen || at === null) await this.save(mode)
+        const { learner, snapshotAt } = this.states[mode]
+        if (!learner.isFrozen || snapshotAt === null) await this.save(mode)
       } catch (error) {
         saved = false
         this.counts.writes++
@@ -287,7 +287,7 @@ const fresh = (
   learner,
   version: 0,
   isShared: false,
-  at: null,
+  snapshotAt: null,
   epoch,
   seen: new VersionVector(seen),
   place,

@@ -125,7 +125,7 @@ export class ModelSync implements UnsentDeltas {
 
   unsent(takes: boolean): readonly UnsentDelta[] {
     return modes.flatMap((mode) => {
-      const outbox = takes ? this.models.takeDelta(mode) : this.models.of(mode).outbox
+      const outbox = takes ? this.models.takeDelta(mode) : this.models.stateOf(mode).outbox
       const waiting = this.published[mode].filter(({ bytes }) => this.isUnsent(mode, bytes))
       this.published[mode] = waiting.slice(-maxPublished)
       return [...this.published[mode].map(({ delta }) => delta), ...outbox].map((delta) => ({
@@ -140,7 +140,7 @@ export class ModelSync implements UnsentDeltas {
     for (const { mode, bytes } of deltas) {
       const delta = decodeEnvelope(Buffer.from(bytes))
       if (delta === null) this.refuseDamaged(mode)
-      else if (delta.node !== this.models.node) this.models.of(mode).outbox.push(delta)
+      else if (delta.node !== this.models.node) this.models.stateOf(mode).outbox.push(delta)
     }
   }
 
@@ -155,7 +155,7 @@ export class ModelSync implements UnsentDeltas {
     } catch (error) {
       this.logFailure(error)
       // A node that is alone goes on with its own model.
-      for (const mode of modes) this.models.of(mode).refits = !this.serves
+      for (const mode of modes) this.models.stateOf(mode).refits = !this.serves
     }
     this.hasJoined ||= this.joined
   }
@@ -202,7 +202,7 @@ export class ModelSync implements UnsentDeltas {
   private readonly exchange = shareRun(() =>
     this.queue.enqueue(async () => {
       try {
-        const learning = modes.filter((mode) => !this.modelManager.of(mode).isFrozen)
+        const learning = modes.filter((mode) => !this.modelManager.learnerOf(mode).isFrozen)
         await this.send(...learning.filter((mode) => !this.isWaiting[mode]))
         for (const mode of learning) if (this.sharedModels[mode].merges) await this.receive(mode)
       } catch (error) {
@@ -271,7 +271,7 @@ export class ModelSync implements UnsentDeltas {
   }
 
   private async receive(mode: Mode): Promise<void> {
-    const model = this.models.of(mode)
+    const model = this.models.stateOf(mode)
     for (;;) {
       const { deltas, last } = await this.bus.fetch(mode, model.place)
       for (const { place, bytes } of deltas) {
@@ -290,10 +290,10 @@ export class ModelSync implements UnsentDeltas {
   private async synchronize(mode: Mode): Promise<boolean> {
     const shared = this.sharedModels[mode]
     if (!this.hasJoined) await shared.begin()
-    if (this.modelManager.of(mode).isFrozen) return true
+    if (this.modelManager.learnerOf(mode).isFrozen) return true
     const send = () => this.send(mode)
     await send()
-    this.models.of(mode).refits = await shared.look()
+    this.models.stateOf(mode).refits = await shared.look()
     return shared.leads ? shared.lead(() => this.receive(mode), send) : shared.follow()
   }
 
@@ -309,7 +309,7 @@ export class ModelSync implements UnsentDeltas {
   private async renewLeases(): Promise<boolean> {
     let due = false
     for (const mode of modes) {
-      if (this.modelManager.of(mode).isFrozen) continue
+      if (this.modelManager.learnerOf(mode).isFrozen) continue
       due = (await this.sharedModels[mode].keep()) || due
     }
     return due

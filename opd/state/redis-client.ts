@@ -36,14 +36,14 @@ export function connectRedis(url: string) {
     ...(username === undefined ? {} : { username }),
     ...(password === undefined ? {} : { password }),
   }
-  const each = { ...credentials, disableOfflineQueue: true, commandsQueueMaxLength: maxQueued }
+  const options = { ...credentials, disableOfflineQueue: true, commandsQueueMaxLength: maxQueued }
   let closed = false
 
   function open(): RedisClient {
     if (kind === 'cluster')
       return createCluster({
         rootNodes: hosts.map((host) => ({ socket: { ...socket, ...host } })),
-        defaults: { ...each, socket },
+        defaults: { ...options, socket },
       })
     if (kind === 'sentinel')
       return createSentinel({
@@ -51,10 +51,10 @@ export function connectRedis(url: string) {
         sentinelRootNodes: hosts,
         scanInterval,
         sentinelClientOptions: { socket },
-        nodeClientOptions: { ...each, database, socket },
+        nodeClientOptions: { ...options, database, socket },
       })
     const [{ host, port } = { host: '', port: 0 }] = hosts
-    return createClient({ ...each, database, socket: { ...socket, host, port } })
+    return createClient({ ...options, database, socket: { ...socket, host, port } })
   }
 
   const client = open()

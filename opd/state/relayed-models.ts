@@ -50,7 +50,13 @@ export interface RelayedModels {
   isWaiting?: (mode: Mode, delta: Uint8Array) => boolean
 }
 
-/** Two buses as one: that of the workers of this node, and that of all nodes. */
+/**
+ * Two buses as one: that of the workers of this node, and that of all nodes.
+ *
+ * @param local the bus of the workers
+ * @param shared the bus of all nodes
+ * @param log has a line when a bus begins to fail
+ */
 export function relayedModels(
   local: ModelBus,
   shared: ModelBus,

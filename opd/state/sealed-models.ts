@@ -59,7 +59,7 @@ export class SealedModels {
     return models
   }
 
-  readonly of = (mode: Mode): ManagedLearner => this.served[mode].learner
+  readonly learnerOf = (mode: Mode): ManagedLearner => this.served[mode].learner
   readonly version = (mode: Mode): number => this.served[mode].version
   readonly epoch = (mode: Mode): number => this.served[mode].epoch
   /** Seconds since the models were exported. */

@@ -186,7 +186,10 @@ export class RedisBidLog implements SharedBidLog {
 
   private missed(bids: readonly DecisionRecord[]): void {
     this.counts.dropped += bids.length
-    const since = bids.reduce((least, { at }) => Math.min(least, at), this.parts.now())
+    const since = bids.reduce(
+      (least, { decidedAt }) => Math.min(least, decidedAt),
+      this.parts.now(),
+    )
     this.missingSince = Math.min(this.missingSince ?? since, since)
     this.complete = false
   }

@@ -104,7 +104,7 @@ export class SharedCurve {
   }
 
   private get state() {
-    return this.deps.models.of(this.mode)
+    return this.deps.models.stateOf(this.mode)
   }
 
   private name(version: number): void {
@@ -182,6 +182,6 @@ export class SharedCurve {
     // Updates of this node since its last delta are in the outbox now.
     const unsent = this.deps.models.takeDelta(this.mode).filter(isMissing)
     const sent = new Set(this.recent)
-    return [...this.recent, ...unsent.filter((each) => !sent.has(each))]
+    return [...this.recent, ...unsent.filter((envelope) => !sent.has(envelope))]
   }
 }

@@ -85,7 +85,7 @@ export class SharedModel {
   }
 
   private get state() {
-    return this.deps.models.of(this.mode)
+    return this.deps.models.stateOf(this.mode)
   }
 
   private isBehind(): boolean {

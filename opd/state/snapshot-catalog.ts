@@ -45,20 +45,31 @@ async function filesOf(dir: string): Promise<string[]> {
   }
 }
 
-/** The newest snapshot of each mode that can be read. */
+/**
+ * The newest snapshot of each mode that can be read.
+ *
+ * @param dir the folder of the snapshots
+ * @returns at most one of each mode
+ * @throws if the newest snapshot of a mode is damaged
+ */
 export async function newestSnapshots(dir: string) {
   const files = await filesOf(dir)
   const found = modes.flatMap((mode) => snapshots(files, mode)[0] ?? [])
   return Promise.all(
-    found.map(async ({ mode, version, at, file }) => {
+    found.map(async ({ mode, version, writtenAt, file }) => {
       const packed = await readFile(join(dir, file))
       createLearner({}, unpack(packed).learned)
-      return { mode, version, at, packed }
+      return { mode, version, at: writtenAt, packed }
     }),
   )
 }
 
-/** `dir`: the folder of the snapshots. `validate` throws if a model cannot be restored from the bytes. */
+/**
+ * `dir`: the folder of the snapshots. `validate` throws if a model cannot be restored from the bytes.
+ *
+ * @param dir the folder of the snapshots; it need not exist yet
+ * @param validate throws if a model cannot be restored from the bytes
+ */
 export function snapshotCatalog(
   dir: string,
   validate: (learned: Uint8Array) => unknown = (learned) => createLearner({}, learned),
@@ -80,10 +91,16 @@ export function snapshotCatalog(
     async list(): Promise<SnapshotRow[]> {
       const files = await filesOf(dir)
       const rows: SnapshotRow[] = []
-      for (const each of modes)
-        for (const [place, { id, mode, file, at }] of snapshots(files, each).entries()) {
+      for (const listed of modes)
+        for (const [place, { id, mode, file, writtenAt }] of snapshots(files, listed).entries()) {
           const { size } = await stat(join(dir, file))
-          rows.push({ id, mode, at: new Date(at).toISOString(), bytes: size, newest: place === 0 })
+          rows.push({
+            id,
+            mode,
+            at: new Date(writtenAt).toISOString(),
+            bytes: size,
+            newest: place === 0,
+          })
         }
       return rows
     },
@@ -94,7 +111,7 @@ export function snapshotCatalog(
       const wanted = id?.replace(/-0*(?=\d)/, '-')
       const found = modes.flatMap((mode) => {
         const list = snapshots(files, mode)
-        return (id === undefined ? list[1] : list.find((each) => each.id === wanted)) ?? []
+        return (id === undefined ? list[1] : list.find((row) => row.id === wanted)) ?? []
       })
       if (found.length === 0)
         throw new SnapshotCatalogError(

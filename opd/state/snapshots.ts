@@ -39,7 +39,7 @@ interface SnapshotFile {
   file: string
   version: number
   /** Milliseconds since the epoch. */
-  at: number
+  writtenAt: number
 }
 
 const name = /^(revenue|margin)-(\d{8})-(\d{13})\.bin\.gz$/
@@ -52,8 +52,8 @@ const keptHours = 48
 const keptDays = 14
 const lastKept = 3
 
-export const snapshotName = (mode: Mode, version: number, at: number) =>
-  `${mode}-${String(version).padStart(8, '0')}-${String(at).padStart(13, '0')}.bin.gz`
+export const snapshotName = (mode: Mode, version: number, writtenAt: number) =>
+  `${mode}-${String(version).padStart(8, '0')}-${String(writtenAt).padStart(13, '0')}.bin.gz`
 
 /** Snapshots of a mode, newest first. */
 export function snapshots(files: readonly string[], mode: Mode): SnapshotFile[] {
@@ -61,19 +61,19 @@ export function snapshots(files: readonly string[], mode: Mode): SnapshotFile[] 
     .flatMap((file) => {
       const match = name.exec(file)
       if (match?.[1] !== mode) return []
-      const [version, at] = [Number(match[2]), Number(match[3])]
-      return { id: `${mode}-${version}`, mode, file, version, at }
+      const [version, writtenAt] = [Number(match[2]), Number(match[3])]
+      return { id: `${mode}-${version}`, mode, file, version, writtenAt }
     })
     .sort((one, other) => other.version - one.version)
 }
 
 /** Snapshots to delete. Kept are the newest of each of the last 48 hours and 14 days, and the last three. */
-export function outdated<T extends { at: number }>(list: readonly T[], now: number): T[] {
+export function outdated<T extends { writtenAt: number }>(list: readonly T[], now: number): T[] {
   const kept = new Set<string>()
-  return list.filter(({ at }, place) => {
-    const age = now - at
-    const hours = age < keptHours * hour ? `h${Math.floor(at / hour)}` : null
-    const days = age < keptDays * 24 * hour ? `d${Math.floor(at / (24 * hour))}` : null
+  return list.filter(({ writtenAt }, place) => {
+    const age = now - writtenAt
+    const hours = age < keptHours * hour ? `h${Math.floor(writtenAt / hour)}` : null
+    const days = age < keptDays * 24 * hour ? `d${Math.floor(writtenAt / (24 * hour))}` : null
     const isKept =
       [hours, days].some((slot) => slot !== null && !kept.has(slot)) || place < lastKept
     for (const slot of [hours, days]) if (slot !== null) kept.add(slot)
@@ -105,22 +105,22 @@ export const unpack = (packed: Uint8Array): UnpackedSnapshot =>
 export const unpackLater = async (packed: Uint8Array): Promise<UnpackedSnapshot> =>
   partsOf(await gunzipLater(packed, { maxOutputLength: maxBytes }))
 
-function partsOf(whole: Buffer): UnpackedSnapshot {
-  if (beginsAsOtherVersion(magic, whole))
+function partsOf(bytes: Buffer): UnpackedSnapshot {
+  if (beginsAsOtherVersion(magic, bytes))
     throw new SnapshotError('a snapshot is of another version', true)
-  if (whole.length < headBytes || whole.readUInt32BE(0) !== magic)
+  if (bytes.length < headBytes || bytes.readUInt32BE(0) !== magic)
     throw new SnapshotError('not a snapshot')
-  let at = headBytes + whole.readUInt32BE(4)
+  let offset = headBytes + bytes.readUInt32BE(4)
   const { unsent: lengths, ...meta } = JSON.parse(
-    whole.toString('utf8', headBytes, at),
+    bytes.toString('utf8', headBytes, offset),
   ) as SnapshotMeta & { unsent: number[] }
   if (!Number.isSafeInteger(meta.epoch) || !Array.isArray(meta.seen) || !Array.isArray(lengths))
     throw new Error('the metadata of the snapshot is invalid')
   const unsent = lengths.map((length) => {
-    at += length
-    return whole.subarray(at - length, at)
+    offset += length
+    return bytes.subarray(offset - length, offset)
   })
-  const { buffer, byteOffset, length } = whole.subarray(at)
+  const { buffer, byteOffset, length } = bytes.subarray(offset)
   return { meta, unsent, learned: new Uint8Array(buffer, byteOffset, length) }
 }
 

@@ -28,12 +28,16 @@ async function* chunks(file: string): AsyncGenerator<Buffer> {
     yield* raw
     return
   }
-  const whole = createGunzip()
-  raw.on('error', (error) => whole.destroy(error))
-  yield* raw.pipe(whole)
+  const gunzip = createGunzip()
+  raw.on('error', (error) => gunzip.destroy(error))
+  yield* raw.pipe(gunzip)
 }
 
-/** A batch for each chunk. After a read error the last line has a fault. */
+/**
+ * A batch for each chunk. After a read error the last line has a fault, and so has a line that is too long; nothing is thrown.
+ *
+ * @param file plain text or gzip, by its first bytes
+ */
 export async function* textLines(file: string): AsyncGenerator<TextLine[]> {
   let rest: Buffer[] = []
   let length = 0
@@ -55,10 +59,10 @@ export async function* textLines(file: string): AsyncGenerator<TextLine[]> {
   try {
     for await (const chunk of chunks(file)) {
       let from = 0
-      for (let at = chunk.indexOf(newline); at >= 0; at = chunk.indexOf(newline, from)) {
-        keep(chunk.subarray(from, at))
+      for (let index = chunk.indexOf(newline); index >= 0; index = chunk.indexOf(newline, from)) {
+        keep(chunk.subarray(from, index))
         end()
-        from = at + 1
+        from = index + 1
       }
       keep(chunk.subarray(from))
       if (batch.length > 0) yield batch

@@ -61,26 +61,33 @@ export function redisTokens(evaluate: Evaluate, key: string): SharedTokens {
 
 interface Bucket {
   tokens: number
-  at: number
+  updatedAt: number
   demand: number
 }
 
-/** `now`: milliseconds of a monotonic clock. A bucket that is not known yet is full. */
+/**
+ * Buckets of this process alone. A bucket that is not known yet is full.
+ *
+ * @param now milliseconds of a monotonic clock
+ */
 export function localTokens(now: () => number = () => performance.now()): SharedTokens {
   const buckets = new Map<string, Bucket>()
-  function grant({ supplier, rate, depth, wanted, arrived }: TokenRequest, at: number): TokenGrant {
-    const bucket = buckets.get(supplier) ?? { tokens: depth, at, demand: 0 }
-    const elapsed = at - bucket.at
+  function grant(
+    { supplier, rate, depth, wanted, arrived }: TokenRequest,
+    time: number,
+  ): TokenGrant {
+    const bucket = buckets.get(supplier) ?? { tokens: depth, updatedAt: time, demand: 0 }
+    const elapsed = time - bucket.updatedAt
     const tokens = Math.min(depth, bucket.tokens + (elapsed * rate) / 1000)
     const granted = Math.min(wanted, Math.max(0, tokens))
     const demand = bucket.demand * Math.exp(-elapsed / demandMemory) + arrived
-    buckets.set(supplier, { tokens: Math.min(depth, tokens - granted), at, demand })
+    buckets.set(supplier, { tokens: Math.min(depth, tokens - granted), updatedAt: time, demand })
     return { tokens: granted, demand }
   }
   return {
     async ask(requests) {
-      const at = now()
-      return requests.map((request) => grant(request, at))
+      const time = now()
+      return requests.map((request) => grant(request, time))
     },
   }
 }

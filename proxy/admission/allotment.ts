@@ -169,6 +169,8 @@ export class TokenLeases {
     const grants = await this.shared.ask(requests)
     this.askedAt = null
     if (grants === null) this.lost()
-    else for (const [at, grant] of grants.entries()) asking[at]!.granted(grant, this.equalShare())
+    else
+      for (const [index, grant] of grants.entries())
+        asking[index]!.granted(grant, this.equalShare())
   }
 }

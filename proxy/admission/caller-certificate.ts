@@ -16,18 +16,18 @@ const otherAlternative = /[^:]+:(?:"(?:[^"\\]|\\.)*"|[^,]*)(?:, |$)/y
 
 function alternativeNames(text: string): string[] {
   const names: string[] = []
-  for (let at = 0; at < text.length; ) {
-    alternative.lastIndex = at
+  for (let index = 0; index < text.length; ) {
+    alternative.lastIndex = index
     const match = alternative.exec(text)
     if (match !== null) {
       const value = match[2]!
       names.push(value.startsWith('"') ? (JSON.parse(value) as string) : value)
-      at = alternative.lastIndex
+      index = alternative.lastIndex
       continue
     }
-    otherAlternative.lastIndex = at
+    otherAlternative.lastIndex = index
     if (otherAlternative.exec(text) === null) return names
-    at = otherAlternative.lastIndex
+    index = otherAlternative.lastIndex
   }
   return names
 }
@@ -50,13 +50,20 @@ export function identityOf({
 
 const identities = new WeakMap<Duplex, CallerIdentity>()
 
-/** Whom the verified certificate of a connection names; null: it has none. */
+/**
+ * Whom the verified certificate of a connection names; null: it has none.
+ *
+ * @param socket of a connection that `admitsCertificate` has admitted
+ */
 export const identityOfCaller = (socket: Duplex): CallerIdentity | null =>
   identities.get(socket) ?? null
 
 /**
  * Reads the certificate of a connection whose handshake is complete. False: the connection is refused, because a
  * certificate is required, or is not one that the authorities of callers have signed and that is valid now.
+ *
+ * @param socket a connection whose handshake is complete
+ * @param isRequired whether a connection without a certificate is refused
  */
 export function admitsCertificate(socket: TLSSocket, isRequired: boolean): boolean {
   const certificate = socket.getPeerCertificate()

@@ -5,7 +5,11 @@ import { type CallerIdentity, subjectCheck } from './caller-certificate.ts'
 
 const maxCached = 4096
 
-/** A check with a cache of results: callers use few addresses. Bounded. */
+/**
+ * A check with a cache of results: callers use few addresses. It keeps at most 4,096 of them.
+ *
+ * @param ranges addresses or CIDR ranges, IPv4 or IPv6; none: no address is inside
+ */
 export function addressCheck(ranges: readonly string[]): AddressCheck {
   if (ranges.length === 0) return () => false
   const check = addressRanges(ranges)
@@ -38,7 +42,12 @@ export type CallerFault = 'caller' | 'certificate'
 /** null: the caller is admitted. */
 export type CallerCheck = (caller: Caller, trusted: AddressCheck) => CallerFault | null
 
-/** Whether a caller may send bids to a supplier; null: anyone may. */
+/**
+ * Whether a caller may send bids to a supplier; null: anyone may.
+ *
+ * @param callers `headers`: names and the values that must be present; `subjects`: of certificates
+ * @returns null if all three are empty: anyone may send bids
+ */
 export function callerCheck(callers: {
   cidrs: readonly string[]
   headers: Readonly<Record<string, string>>

@@ -25,18 +25,18 @@ export class LoopLag {
     this.windowEnd = now() + options.window
     this.expected = now() + options.tick
     this.timer = setInterval(() => {
-      const at = now()
-      const lag = Math.max(0, at - this.expected)
-      this.expected = at + options.tick
+      const time = now()
+      const lag = Math.max(0, time - this.expected)
+      this.expected = time + options.tick
       this.last = lag / 1000
       observe(this.last)
       this.shortest = Math.min(this.shortest, lag)
       // A single long pause may fill a window: it says nothing about the ticks after it.
-      if (++this.ticks < minTicks || at < this.windowEnd) return
+      if (++this.ticks < minTicks || time < this.windowEnd) return
       this.ticks = 0
       this.overloaded = this.shortest > options.target
       this.shortest = Number.POSITIVE_INFINITY
-      this.windowEnd = at + options.window
+      this.windowEnd = time + options.window
     }, options.tick)
     this.timer.unref()
   }
@@ -60,6 +60,10 @@ export interface Admission {
   limits: { maxInFlight: number; maxHeldBytes: number }
 }
 
-/** Whether the node refuses a request: its event loop is late, or it has too many requests or bytes. */
+/**
+ * Whether the node refuses a request: its event loop is late, or it has too many requests or bytes.
+ *
+ * @param admission the limits of this process, and what it holds now
+ */
 export const overloaded = ({ budget, lag, limits }: Admission): boolean =>
   budget.inFlight >= limits.maxInFlight || budget.bytes >= limits.maxHeldBytes || lag.overloaded

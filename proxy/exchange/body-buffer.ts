@@ -132,7 +132,7 @@ export class RequestBody {
     this.wire = bytesOf(this.wire)
     const start = decoder.start(this.wire)
     if (start === 'overload') return 'overload'
-    this.decoded = start.whole ? start.bytes : undefined
+    this.decoded = start.isWhole ? start.bytes : undefined
     this.buffer.count(this.decoded?.length ?? 0)
     return start.bytes
   }

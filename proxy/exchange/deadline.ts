@@ -16,7 +16,7 @@ export class WheelEntry {
   next: WheelEntry = this
   previous: WheelEntry = this
   /** The deadline, whole milliseconds of `performance.now()`. Its slot is this time modulo the number of slots. */
-  at = 0
+  dueAt = 0
 
   /** Called once, at the deadline. */
   onDue(): void {}
@@ -39,20 +39,20 @@ export class DeadlineWheel {
   /** `due`: `performance.now()` of the deadline. A deadline that has passed is the next millisecond. */
   set(entry: WheelEntry, due: number): void {
     entry.remove()
-    const at = Math.max(Math.ceil(due), this.done + 1)
-    entry.at = at
-    const slot = this.slots[at % slotCount]!
+    const slotTime = Math.max(Math.ceil(due), this.done + 1)
+    entry.dueAt = slotTime
+    const slot = this.slots[slotTime % slotCount]!
     entry.next = slot
     entry.previous = slot.previous
     slot.previous.next = entry
     slot.previous = entry
-    if (at < this.wakeAt) this.wake(at)
+    if (slotTime < this.wakeAt) this.wake(slotTime)
   }
 
-  private wake(at: number): void {
+  private wake(tick: number): void {
     clearTimeout(this.timer)
-    this.wakeAt = at
-    this.timer = setTimeout(this.turn, Math.max(0, Math.ceil(at - performance.now())))
+    this.wakeAt = tick
+    this.timer = setTimeout(this.turn, Math.max(0, Math.ceil(tick - performance.now())))
     // Requests in flight have sockets, which keep the process alive.
     this.timer.unref()
   }
@@ -60,11 +60,11 @@ export class DeadlineWheel {
   private readonly turn = (): void => {
     const now = Math.floor(performance.now())
     const due: WheelEntry[] = []
-    for (let at = Math.max(this.done + 1, now - slotCount + 1); at <= now; at++) {
-      const slot = this.slots[at % slotCount]!
+    for (let tick = Math.max(this.done + 1, now - slotCount + 1); tick <= now; tick++) {
+      const slot = this.slots[tick % slotCount]!
       for (let entry = slot.next; entry !== slot; ) {
         const { next } = entry
-        if (entry.at <= now) {
+        if (entry.dueAt <= now) {
           entry.remove()
           due.push(entry)
         }
@@ -73,15 +73,15 @@ export class DeadlineWheel {
     }
     this.done = now
     this.wakeAt = Number.POSITIVE_INFINITY
-    const at = this.nextInUse(now)
-    if (at !== null) this.wake(at)
+    const dueTick = this.nextInUse(now)
+    if (dueTick !== null) this.wake(dueTick)
     for (const entry of due) entry.onDue()
   }
 
   private nextInUse(now: number): number | null {
-    for (let at = now + 1; at <= now + slotCount; at++) {
-      const slot = this.slots[at % slotCount]!
-      if (slot.next !== slot) return at
+    for (let tick = now + 1; tick <= now + slotCount; tick++) {
+      const slot = this.slots[tick % slotCount]!
+      if (slot.next !== slot) return tick
     }
     return null
   }
@@ -118,7 +118,7 @@ export class Deadline extends WheelEntry {
 
   /** Bounds the time that the request's body may take. */
   awaitBody(): void {
-    if (this.at === 0) wheel.set(this, this.due)
+    if (this.dueAt === 0) wheel.set(this, this.due)
   }
 
   /** The request is complete. `request`: the part of its body that may contain `tmax`; null: it is not readable. */

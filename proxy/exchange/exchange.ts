@@ -455,7 +455,7 @@ export class Exchange implements Candidate, ResponseSink {
   private keepRefused(outcome: RequestOutcome, now: number): void {
     const { inbound, upstream } = this
     this.context.refused.addRequest({
-      ...{ at: Date.now(), ssp: this.supplier.id, outcome, status: this.sentStatus },
+      ...{ time: Date.now(), ssp: this.supplier.id, outcome, status: this.sentStatus },
       reason: outcome === 'refused' ? 'body' : null,
       protocol: inbound.protocol,
       durationMs: now - inbound.arrived,

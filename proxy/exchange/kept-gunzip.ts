@@ -100,7 +100,13 @@ function fault(kept: KeptGunzip): string | null {
   return null
 }
 
-/** Null: this version of Node.js has other internals, and each message gets a zlib object of its own. */
+/**
+ * Null: this version of Node.js has other internals, and each message gets a zlib object of its own.
+ *
+ * @param log has one line that says why nothing is returned
+ * @param create makes the object; only tests replace it
+ * @returns null: this version of Node.js has other internals, and each message gets a zlib object of its own
+ */
 export function openKeptGunzip(log: Log, create = () => new KeptGunzip()): KeptGunzip | null {
   let reason: string | null
   try {

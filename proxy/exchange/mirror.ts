@@ -9,7 +9,7 @@ import type { MirrorConfig } from '../config.ts'
 import type { MirrorMetrics, MirrorOutcome } from '../metrics.ts'
 import type { Body, Inbound, ResponseHead, ResponseSink, UpstreamRequest } from '../types.ts'
 import { type AttemptContext, type Endpoint, requestHead } from '../upstream/endpoints.ts'
-import type { HeaderRules } from '../wire/header-rules.ts'
+import type { ConfiguredHeaders } from '../wire/configured-headers.ts'
 import { header } from '../wire/headers.ts'
 
 /** Requests at the mirror at once. Further ones are not copied. */
@@ -193,7 +193,7 @@ export class Mirror {
    * @param timeout milliseconds after which both responses are compared, complete or not
    */
   copy(
-    request: { inbound: Inbound; body: Body; rules: HeaderRules | null; timeout: number },
+    request: { inbound: Inbound; body: Body; rules: ConfiguredHeaders | null; timeout: number },
     context: AttemptContext,
     sink: ResponseSink,
   ): ResponseSink {

@@ -42,10 +42,10 @@ const maxWaiting = 64
 /** `bytes` null: the request cannot be decoded. `whole`: the request has no further bytes. */
 interface Start {
   bytes: Buffer | null
-  whole: boolean
+  isWhole: boolean
 }
 
-const undecodable: Start = { bytes: null, whole: true }
+const undecodable: Start = { bytes: null, isWhole: true }
 
 /** Bytes that a gzip body may decode to. */
 const maxDecoded = (wire: Buffer): number => Math.max(tmaxSearchBytes, wire.length * maxRatio)
@@ -92,15 +92,15 @@ export class RequestDecoder {
       const kept = this.gunzip?.decode(wire, tmaxSearchBytes) ?? null
       if (kept !== null) {
         this.bytes += kept.length
-        return { bytes: kept, whole: true }
+        return { bytes: kept, isWhole: true }
       }
       const bytes = this.attempt(wire, constants.Z_FINISH)
-      if (bytes !== null) return bytes ? { bytes: detached(bytes), whole: true } : undecodable
+      if (bytes !== null) return bytes ? { bytes: detached(bytes), isWhole: true } : undecodable
     }
     // zlib returns nothing if the output is too long: the input is halved until it decodes.
     for (let length = Math.min(wire.length >> 1, startLength); length > 0; length >>= 1) {
       const bytes = this.attempt(wire.subarray(0, length), constants.Z_SYNC_FLUSH)
-      if (bytes !== null) return bytes ? { bytes, whole: false } : undecodable
+      if (bytes !== null) return bytes ? { bytes, isWhole: false } : undecodable
     }
     return undecodable
   }

@@ -82,7 +82,8 @@ function priceAll(): void {
   // First, so that the suppliers work on them while these responses are priced.
   writeRequests()
   // No loop reads from a socket, so neither list grows.
-  for (let at = 0; at < exchanges.length; at++) exchanges[at]!.decode(bodies[at]!, true)
+  for (let index = 0; index < exchanges.length; index++)
+    exchanges[index]!.decode(bodies[index]!, true)
   for (const exchange of exchanges) exchange.price()
   for (const exchange of exchanges) exchange.encode()
   for (const exchange of exchanges) exchange.sendPriced()

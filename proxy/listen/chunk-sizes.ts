@@ -10,7 +10,12 @@ import { ChunkedReader } from '../wire/chunked.ts'
 const chunkTooLarge = Symbol('chunk too large')
 const requestsTooLarge = new WeakSet<IncomingMessage>()
 
-/** Calls `refuse` when the size of a chunk is known to exceed the limit; a pipelined request may wait longer than that. */
+/**
+ * Calls `refuse` when the size of a chunk is known to exceed the limit; a pipelined request may wait longer than that.
+ *
+ * @param request a request with chunks
+ * @param refuse called at most once, at once if the size is known already
+ */
 export function onChunkTooLarge(request: IncomingMessage, refuse: () => void): void {
   if (requestsTooLarge.has(request)) refuse()
   else request.once(chunkTooLarge, refuse)

@@ -162,7 +162,11 @@ export class Http2Connections {
   }
 }
 
-/** The request needs HTTP/1.1, which the caller then uses (RFC 9113 7). */
+/**
+ * The request needs HTTP/1.1, which the caller then uses (RFC 9113 7).
+ *
+ * @param stream is reset before anything is answered on it
+ */
 export const requireHttp1 = (stream: ServerHttp2Stream): void =>
   stream.close(NGHTTP2_HTTP_1_1_REQUIRED)
 
@@ -170,8 +174,8 @@ export const requireHttp1 = (stream: ServerHttp2Stream): void =>
 function fieldsOf(rawHeaders: readonly string[], host: string | null): string[] {
   const fields = host === null ? [] : ['host', host]
   const cookies: string[] = []
-  for (let at = 0; at < rawHeaders.length; at += 2) {
-    const [name, value] = [rawHeaders[at]!, rawHeaders[at + 1]!]
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const [name, value] = [rawHeaders[index]!, rawHeaders[index + 1]!]
     if (name === 'cookie') cookies.push(value)
     else if (!name.startsWith(':') && name !== 'host') fields.push(name, value)
   }
@@ -183,12 +187,12 @@ function fieldsOf(rawHeaders: readonly string[], host: string | null): string[] 
 function headersOf(head: OutgoingResponse, length: number | null): OutgoingHttpHeaders {
   const headers: Record<string, string | string[]> = Object.create(null)
   const fields = head.fieldsWith(length)
-  for (let at = 0; at < fields.length; at += 2) {
-    const name = lower(fields[at]!)
+  for (let index = 0; index < fields.length; index += 2) {
+    const name = lower(fields[index]!)
     const before = headers[name]
-    if (before === undefined) headers[name] = fields[at + 1]!
-    else if (name === 'set-cookie') headers[name] = [before, fields[at + 1]!].flat()
-    else if (!single.has(name)) headers[name] = `${String(before)}, ${fields[at + 1]!}`
+    if (before === undefined) headers[name] = fields[index + 1]!
+    else if (name === 'set-cookie') headers[name] = [before, fields[index + 1]!].flat()
+    else if (!single.has(name)) headers[name] = `${String(before)}, ${fields[index + 1]!}`
   }
   return { ...headers, ':status': head.status }
 }
@@ -257,14 +261,16 @@ class Http2Reply implements Reply {
     this.ended()
   }
 
-  /** The rest of a request that has its response is not needed; a caller that does not read occupies memory. */
+  /**
+   * A stream whose caller neither ends its request nor reads the response in time is closed, because it occupies memory. Not
+   * before: nghttp2 drops a response without a body that waits behind its RST_STREAM.
+   */
   private ended(): void {
     const { stream } = this
-    stream.once('finish', () => {
-      if (!stream.readableEnded) stream.close(NGHTTP2_NO_ERROR)
-    })
-    if (stream.writableFinished || stream.writableLength === 0) return
+    const isRead = () => stream.writableFinished || stream.writableLength === 0
+    if (stream.readableEnded && isRead()) return
     const timer = setTimeout(() => {
+      if (isRead()) return stream.close(NGHTTP2_NO_ERROR)
       this.onUnread()
       stream.close(NGHTTP2_CANCEL)
     }, this.readTimeout)

@@ -287,9 +287,9 @@ export class Listener {
     const { listen } = this.config
     const colon = listen.lastIndexOf(':')
     const host = listen.slice(0, colon).replace(/^\[|\]$/g, '')
-    const own = { host, port: port ?? Number(listen.slice(colon + 1)) }
-    if (sharesPort && port === undefined) await assertFree(own)
-    return bind(this.server, { ...own, backlog, reusePort: sharesPort })
+    const address = { host, port: port ?? Number(listen.slice(colon + 1)) }
+    if (sharesPort && port === undefined) await assertFree(address)
+    return bind(this.server, { ...address, backlog, reusePort: sharesPort })
   }
 
   /** Takes the limits and the certificate of a new configuration; the address remains. */

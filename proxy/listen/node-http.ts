@@ -9,7 +9,12 @@ import { isHost, unsupportedCoding } from '../wire/headers.ts'
 import type { OutgoingResponse } from '../wire/outgoing-heads.ts'
 import { isTls } from '../wire/socket-reads.ts'
 
-/** Why the head is refused (RFC 9112): its version, framing or host is not certain. */
+/**
+ * Why the head is refused (RFC 9112): its version, framing or host is not certain.
+ *
+ * @param request its head is read, its body need not be
+ * @returns the problem to answer; null: the head is sound
+ */
 export function headFault(request: IncomingMessage): ProblemCode | null {
   const { httpVersionMajor, httpVersionMinor, rawHeaders } = request
   if (httpVersionMajor !== 1) return 'version'
@@ -27,7 +32,11 @@ export const hasBody = (headers: IncomingMessage['headers']) =>
 
 const absoluteForm = /^https?:\/\/[^/?#]*/i
 
-/** Path and query of a request target. A client of a proxy may send the absolute form (RFC 9112 3.2.2). */
+/**
+ * Path and query of a request target. A client of a proxy may send the absolute form (RFC 9112 3.2.2).
+ *
+ * @param target as on the request line, not decoded
+ */
 export function pathOf(target: string): string {
   return target.startsWith('/') ? target : target.replace(absoluteForm, '')
 }
@@ -91,7 +100,14 @@ class HttpReply implements Reply {
   }
 }
 
-/** `isLast`: whether the connection ends with this response. */
+/**
+ * `isLast`: whether the connection ends with this response.
+ *
+ * @param request a request of `node:http`; its arrival is the time of this call
+ * @param response of the same request
+ * @param query with its question mark; empty: there is none
+ * @param isLast whether the connection ends with this response
+ */
 export function inboundOf(
   request: IncomingMessage,
   response: ServerResponse,

@@ -51,9 +51,9 @@ export class TicketKeys {
    */
   key(now: number, configured: string | null, trusted: string): Buffer {
     const { secret } = this.secret(now)
-    const of = createHash('sha256').update(trusted).digest('hex')
+    const digest = createHash('sha256').update(trusted).digest('hex')
     return configured === null
-      ? derive(secret, of, keyBytes)
-      : derive(Buffer.from(configured, 'base64url'), `${ticketPeriodOf(now)} ${of}`, keyBytes)
+      ? derive(secret, digest, keyBytes)
+      : derive(Buffer.from(configured, 'base64url'), `${ticketPeriodOf(now)} ${digest}`, keyBytes)
   }
 }

@@ -24,9 +24,9 @@ const maxEarly = 64 * 1024
 function upgradeHeaders(fields: readonly string[]): IncomingMessage['headers'] {
   // Without a prototype: a field's name may be `constructor`.
   const headers: Record<string, string[]> = Object.create(null)
-  for (let at = 0; at < fields.length; at += 2) {
-    const name = lower(fields[at]!)
-    headers[name] = [...(headers[name] ?? []), fields[at + 1]!]
+  for (let index = 0; index < fields.length; index += 2) {
+    const name = lower(fields[index]!)
+    headers[name] = [...(headers[name] ?? []), fields[index + 1]!]
   }
   return { ...headers, connection: 'Upgrade', upgrade: 'websocket' } as IncomingMessage['headers']
 }

@@ -5,6 +5,11 @@ import { areCertificates, isTlsPair } from '../../opd/base/tls-pair.ts'
 import { duration } from '../../opd/base/units.ts'
 import { mayBeSet } from '../wire/headers.ts'
 
+/**
+ * The schema of a URL that the proxy opens itself.
+ *
+ * @param schemes the allowed ones, without a colon; the port is not 0, and there is no user, password or fragment
+ */
 export const url = (schemes: string[]) =>
   z.string().refine(
     (text) => {
@@ -321,6 +326,10 @@ export const upstreamShape = {
 
 export const defaultOutliers = outliersSchema.parse({})
 
-/** An endpoint of the configuration, which may be its URL alone. */
+/**
+ * An endpoint of the configuration, which may be its URL alone.
+ *
+ * @param endpoint a URL, or the block with its URL; what the block does not say gets its default
+ */
 export const endpointOf = (endpoint: string | EndpointConfig): EndpointConfig =>
   typeof endpoint === 'string' ? endpointObject.parse({ url: endpoint }) : endpoint

@@ -14,10 +14,10 @@ function askerOf({ servers }: DiscoveryConfig['dns']): Asker {
 /** Addresses by the servers that the supplier names. The resolver of the system knows /etc/hosts as well. */
 async function addressesOf(asker: Asker, hostname: string): Promise<LookupAddress[]> {
   const answers = await Promise.allSettled([asker.resolve4(hostname), asker.resolve6(hostname)])
-  const found = answers.flatMap((answer, at) =>
+  const found = answers.flatMap((answer, index) =>
     answer.status === 'rejected'
       ? []
-      : answer.value.map((address) => ({ address, family: at === 0 ? 4 : 6 })),
+      : answer.value.map((address) => ({ address, family: index === 0 ? 4 : 6 })),
   )
   if (found.length === 0 && answers[0].status === 'rejected') throw answers[0].reason
   return found

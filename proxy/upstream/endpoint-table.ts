@@ -69,12 +69,12 @@ class WeightedDraw<E extends Choosable> {
 
 /** The level whose endpoints are used, and whether too few of every level are available. */
 function usedLevel<E extends Choosable>(all: readonly E[]): { endpoints: E[]; panicking: boolean } {
-  for (const priority of [...new Set(all.map((each) => each.priority))].sort((a, b) => a - b)) {
-    const level = all.filter((each) => each.priority === priority)
-    const available = level.filter((each) => each.available)
+  for (const priority of [...new Set(all.map((other) => other.priority))].sort((a, b) => a - b)) {
+    const level = all.filter((other) => other.priority === priority)
+    const available = level.filter((other) => other.available)
     if (2 * available.length >= level.length) return { endpoints: available, panicking: false }
   }
-  const usable = all.filter((each) => each.usable)
+  const usable = all.filter((other) => other.usable)
   return { endpoints: usable.length > 0 ? usable : [...all], panicking: true }
 }
 
@@ -95,7 +95,7 @@ export class EndpointTable<E extends Choosable> {
     const { endpoints, panicking } = usedLevel(all)
     this.panicking = panicking
     this.endpoints = endpoints
-    const near = endpoints.filter((each) => each.zone === zone)
+    const near = endpoints.filter((endpoint) => endpoint.zone === zone)
     if (zone === null || near.length === 0 || near.length === endpoints.length) {
       this.near = new WeightedDraw(endpoints)
       this.far = null
@@ -104,9 +104,9 @@ export class EndpointTable<E extends Choosable> {
     }
     const priorities = new Set(endpoints.map(({ priority }) => priority))
     // Zones that have no available endpoint have nodes, too.
-    const zones = new Set(all.filter((each) => priorities.has(each.priority)).map((e) => e.zone))
+    const zones = new Set(all.filter((other) => priorities.has(other.priority)).map((e) => e.zone))
     this.near = new WeightedDraw(near)
-    this.far = new WeightedDraw(endpoints.filter((each) => each.zone !== zone))
+    this.far = new WeightedDraw(endpoints.filter((endpoint) => endpoint.zone !== zone))
     this.nearShare = Math.min(1, (zones.size * weightOf(near)) / weightOf(endpoints))
   }
 
@@ -120,12 +120,12 @@ export class EndpointTable<E extends Choosable> {
   /** For a replay: the least loaded of the others; undefined: there is no other. */
   other(than: E): E | undefined {
     let found: E | undefined
-    for (const each of this.endpoints)
+    for (const endpoint of this.endpoints)
       if (
-        each !== than &&
-        (found === undefined || each.inFlight * found.weight < found.inFlight * each.weight)
+        endpoint !== than &&
+        (found === undefined || endpoint.inFlight * found.weight < found.inFlight * endpoint.weight)
       )
-        found = each
+        found = endpoint
     return found
   }
 }

@@ -5,7 +5,7 @@
  */
 import type { Body } from '../../opd/json/scanner.ts'
 import type { Forwarded, ForwardedFields } from '../types.ts'
-import type { HeaderRules } from '../wire/header-rules.ts'
+import type { ConfiguredHeaders } from '../wire/configured-headers.ts'
 import { header, towardsSupplier } from '../wire/headers.ts'
 import { CommonFields, OutgoingRequest } from '../wire/outgoing-heads.ts'
 import type { EndpointConfig, OutlierConfig } from './config.ts'
@@ -47,7 +47,7 @@ export class Endpoint implements Choosable {
   override: EndpointOverride | null = null
   /** `performance.now()` of the last change of its state; 0: none. */
   changedAt = 0
-  lastFailure: { text: string; at: number } | null = null
+  lastFailure: { text: string; time: number } | null = null
   /** Requests, failures and milliseconds since `watchedSince`, if shares of them eject. */
   readonly watched = { since: 0, requests: 0, failures: 0, ms: 0 }
 
@@ -250,7 +250,7 @@ export class Endpoints {
   }
 
   private slow(endpoint: Endpoint): void {
-    endpoint.lastFailure = { text: failureText('slow'), at: this.now() }
+    endpoint.lastFailure = { text: failureText('slow'), time: this.now() }
     this.eject(endpoint)
     endpoint.log.failed(endpoint.state, 'slow', this.now(), '')
   }
@@ -262,7 +262,7 @@ export class Endpoints {
       endpoint.log.failedLocally(failure, now)
       return this.abandoned(endpoint)
     }
-    endpoint.lastFailure = { text: failureText(failure), at: now }
+    endpoint.lastFailure = { text: failureText(failure), time: now }
     if (endpoint.failures === 0) endpoint.changedAt = now
     this.count(endpoint, ms)
     endpoint.log.failed(endpoint.state, failure, now, request)
@@ -299,7 +299,7 @@ export class Endpoints {
   /** At most `maxEjectedShare` of the endpoints, rounded up, and never the last that is available. */
   private mayEject(endpoint: Endpoint): boolean {
     if (endpoint.ejected || endpoint.override !== null) return false
-    const ejected = this.all.filter((each) => each.ejected).length
+    const ejected = this.all.filter((endpoint) => endpoint.ejected).length
     return (
       ejected < Math.ceil(this.outliers.maxEjectedShare * this.all.length) &&
       this.all.some((other) => other !== endpoint && other.available)
@@ -344,11 +344,18 @@ function forwardedFields(
   return head.forwarded
 }
 
-/** The head for an endpoint. It is made once while the caller asks for the same supplier with the same fields. */
+/**
+ * The head for an endpoint. It is made once while the caller asks for the same supplier with the same fields.
+ *
+ * @param inbound the request of the caller
+ * @param endpoint where it is sent
+ * @param rules headers of the supplier that are added or removed; null: none
+ * @param context whose forwarded addresses are trusted, and the value of `Via`, null: it is not sent
+ */
 export function requestHead(
   inbound: Forwarded,
   endpoint: Endpoint,
-  rules: HeaderRules | null,
+  rules: ConfiguredHeaders | null,
   context: AttemptContext,
 ): OutgoingRequest {
   const forwarded = forwardedFields(inbound, context)

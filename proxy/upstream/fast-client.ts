@@ -54,7 +54,7 @@ function writeScheduled(): void {
 
 /** Writes them now: before other work of this turn that takes long. */
 export function writeRequests(): void {
-  for (let at = 0; at < waiting.length; at++) waiting[at]!.writeRequest()
+  for (let index = 0; index < waiting.length; index++) waiting[index]!.writeRequest()
   waiting.length = 0
 }
 
@@ -183,18 +183,18 @@ export class FastClient implements Connection, BodySink {
 
   /** The position of the body; -1: the head is incomplete or malformed. `known`: bytes of an incomplete head. */
   private parseHead(bytes: Buffer, known: number): number {
-    for (let at = 0; ; ) {
-      const end = bytes.indexOf(blankLine, at)
-      if (end < 0 || end - at > maxHead) return this.incomplete(bytes, at, known)
-      const text = bytes.toString('latin1', at, end + 2)
+    for (let start = 0; ; ) {
+      const end = bytes.indexOf(blankLine, start)
+      if (end < 0 || end - start > maxHead) return this.incomplete(bytes, start, known)
+      const text = bytes.toString('latin1', start, end + 2)
       const head = readResponseHead(text)
       if (head === null || head.status === 101) return this.malformed('not an HTTP/1.1 response')
-      at = end + 4
+      start = end + 4
       if (head.status >= 200) {
         // A 204 with a length other than 0 ends the connection.
         this.templates.keep(text, head, head.status !== 204 && head.status !== 304)
         this.begin(head, head.body, head.length)
-        return at
+        return start
       }
       if (++this.interim > maxInterim) return this.malformed('too many interim responses')
     }
@@ -212,9 +212,9 @@ export class FastClient implements Connection, BodySink {
     this.sink!.head(head, length)
   }
 
-  private incomplete(bytes: Buffer, at: number, known: number): number {
-    const rest = bytes.subarray(at)
-    const fault = partialHeadFault(rest, Math.max(0, known - at))
+  private incomplete(bytes: Buffer, start: number, known: number): number {
+    const rest = bytes.subarray(start)
+    const fault = partialHeadFault(rest, Math.max(0, known - start))
     if (fault !== null) return this.malformed(fault)
     this.partial = Buffer.from(rest)
     return -1
@@ -226,20 +226,20 @@ export class FastClient implements Connection, BodySink {
   }
 
   /** The body begins or continues at `at`; `count` bytes were read. */
-  private readBody(bytes: Buffer, at: number, count: number): void {
-    if (this.chunks !== null) return this.readChunks(this.chunks, bytes, at, count)
-    const to = Math.min(count, at + this.missing)
+  private readBody(bytes: Buffer, start: number, count: number): void {
+    if (this.chunks !== null) return this.readChunks(this.chunks, bytes, start, count)
+    const to = Math.min(count, start + this.missing)
     // Most responses arrive whole, in one read: such a body is not copied.
-    if (at > 0 && to > at && to - at === this.missing && this.sink?.takeBody !== undefined)
-      return this.complete(to === count, bytes.subarray(at, to))
-    this.missing -= to - at
-    if (to > at) this.bodyBytes(bytes, at, to)
+    if (start > 0 && to > start && to - start === this.missing && this.sink?.takeBody !== undefined)
+      return this.complete(to === count, bytes.subarray(start, to))
+    this.missing -= to - start
+    if (to > start) this.bodyBytes(bytes, start, to)
     if (this.missing === 0) this.complete(to === count)
   }
 
-  private readChunks(chunks: ChunkedReader, bytes: Buffer, at: number, count: number): void {
-    this.isFirstRead = at > 0
-    const end = chunks.read(bytes.subarray(0, count), at, this)
+  private readChunks(chunks: ChunkedReader, bytes: Buffer, start: number, count: number): void {
+    this.isFirstRead = start > 0
+    const end = chunks.read(bytes.subarray(0, count), start, this)
     const { joined } = this
     this.joined = null
     if (end < 0 || chunks.tooLarge) this.fail('a malformed chunked body')

@@ -3,7 +3,7 @@
  * endpoint, its TLS, the headers that the supplier sets. It passes no limit, and its response is thrown away.
  */
 import type { ResponseHead, ResponseSink, SendFailure } from '../types.ts'
-import type { HeaderRules } from '../wire/header-rules.ts'
+import type { ConfiguredHeaders } from '../wire/configured-headers.ts'
 import { OutgoingRequest } from '../wire/outgoing-heads.ts'
 import type { HealthCheckConfig } from './config.ts'
 import type { Connection } from './connection.ts'
@@ -17,9 +17,9 @@ type Result = string | null | undefined
 const jitter = 0.1
 
 const isWanted = (status: number, wanted: HealthCheckConfig['statuses']) =>
-  wanted.some((each) => {
-    if (typeof each === 'number') return status === each
-    const [from, to] = each.split('-').map(Number) as [number, number]
+  wanted.some((range) => {
+    if (typeof range === 'number') return status === range
+    const [from, to] = range.split('-').map(Number) as [number, number]
     return status >= from && status <= to
   })
 
@@ -98,7 +98,7 @@ class EndpointCheck {
   constructor(
     endpoint: Endpoint,
     config: HealthCheckConfig,
-    rules: HeaderRules | null,
+    rules: ConfiguredHeaders | null,
     report: (result: Result) => void,
   ) {
     const { body = '', interval } = config
@@ -163,11 +163,12 @@ export class HealthChecks {
   configure(
     endpoints: readonly Endpoint[],
     config: HealthCheckConfig | undefined,
-    rules: HeaderRules | null,
+    rules: ConfiguredHeaders | null,
   ): void {
     const known = new Set(this.checks.map(({ endpoint }) => endpoint))
     const text = JSON.stringify([config ?? null, rules])
-    const same = endpoints.length === known.size && endpoints.every((each) => known.has(each))
+    const same =
+      endpoints.length === known.size && endpoints.every((endpoint) => known.has(endpoint))
     if (same && text === this.configured) return
     this.close()
     this.configured = text

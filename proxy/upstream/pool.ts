@@ -149,8 +149,8 @@ export class ConnectionPool {
       removed: (connection) => {
         this.all.delete(connection)
         this.distrusted.delete(connection)
-        const at = this.idleOnes.lastIndexOf(connection)
-        if (at >= 0) this.idleOnes.splice(at, 1)
+        const index = this.idleOnes.lastIndexOf(connection)
+        if (index >= 0) this.idleOnes.splice(index, 1)
       },
       connectFailed: (address) => this.upstream.resolver.failed(this.hostname, address),
     }
@@ -172,7 +172,7 @@ export class ConnectionPool {
 
   private sweep(): void {
     const now = performance.now()
-    for (const connection of this.idleOnes.filter((each) => this.isStale(each, now)))
+    for (const connection of this.idleOnes.filter((idleOne) => this.isStale(idleOne, now)))
       connection.destroy()
     if (this.idleOnes.length === 0) this.endSweep()
   }

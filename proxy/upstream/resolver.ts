@@ -23,7 +23,12 @@ const avoidFor = 10_000
 /** Milliseconds: requests to an unknown name must not occupy the four threads of the resolver. */
 const unknownFor = 1000
 
-/** Resolves names of endpoints in the background, and keeps the last addresses of a name that cannot be resolved. */
+/**
+ * Resolves names of endpoints in the background, and keeps the last addresses of a name that cannot be resolved.
+ *
+ * @param options `interval`: 15,000 ms by default; `now`: milliseconds, of any origin; `onError` is called for each failed
+ * resolution
+ */
 export function createResolver(options: {
   /** Milliseconds between two resolutions of a name. */
   interval?: number
@@ -40,7 +45,7 @@ export function createResolver(options: {
       .then((addresses) => {
         if (addresses.length > 0) entry.addresses = addresses
         for (const address of entry.avoid.keys())
-          if (!addresses.some((each) => each.address === address)) entry.avoid.delete(address)
+          if (!addresses.some((current) => current.address === address)) entry.avoid.delete(address)
       })
       .catch((error: Error) => onError(hostname, error))
       .finally(() => {

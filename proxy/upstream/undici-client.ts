@@ -183,7 +183,7 @@ class UndiciClient implements Connection {
   onHeaders(status: number, raw: Buffer[], resume: () => void, message: string): boolean {
     if (this.sink === null) return true
     const headers = new Array<string>(raw.length)
-    for (let at = 0; at < raw.length; at++) headers[at] = raw[at]!.toString('latin1')
+    for (let index = 0; index < raw.length; index++) headers[index] = raw[index]!.toString('latin1')
     const fault = this.headFault(headers, message)
     if (fault !== null) {
       this.onError(new Error(fault))

@@ -41,10 +41,10 @@ export class ChunkedReader {
    * Reads from `at`, and sets `done` at the end of the body. Returns the position after it, or -1: the body is malformed.
    * Chunks are joined within `bytes`: a Buffer object for each chunk of one byte would take a hundred times its size.
    */
-  read(bytes: Buffer, at: number, sink: BodySink): number {
-    let position = at
-    let from = at
-    let to = at
+  read(bytes: Buffer, start: number, sink: BodySink): number {
+    let position = start
+    let from = start
+    let to = start
     let valid = true
     while (valid && position < bytes.length && !this.done) {
       if (this.state === 'data') {

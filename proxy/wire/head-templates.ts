@@ -41,11 +41,11 @@ export class HeadTemplates<T> {
   match(text: string, from = 0): T | null {
     if (this.paused > 0) return null
     const { templates } = this
-    for (let at = 0; at < templates.length; at++) {
-      const template = templates[at]!
+    for (let index = 0; index < templates.length; index++) {
+      const template = templates[index]!
       if (!this.fits(text, from, template)) continue
       this.misses = 0
-      if (at > 0) this.moveToFront(at)
+      if (index > 0) this.moveToFront(index)
       return template.value
     }
     return null
@@ -54,7 +54,7 @@ export class HeadTemplates<T> {
   private moveToFront(from: number): void {
     const { templates } = this
     const template = templates[from]!
-    for (let at = from; at > 0; at--) templates[at] = templates[at - 1]!
+    for (let index = from; index > 0; index--) templates[index] = templates[index - 1]!
     templates[0] = template
   }
 
@@ -62,16 +62,20 @@ export class HeadTemplates<T> {
     const digitsAt = from + before.length
     // Twice as fast as startsWith.
     if (text.slice(from, digitsAt) !== before) return false
-    let at = digitsAt
-    this.end = at
+    let offset = digitsAt
+    this.end = offset
     this.length = -1
     if (after === null) return true
     let length = 0
-    for (let code = text.charCodeAt(at); code >= 48 && code <= 57; code = text.charCodeAt(++at))
+    for (
+      let code = text.charCodeAt(offset);
+      code >= 48 && code <= 57;
+      code = text.charCodeAt(++offset)
+    )
       length = length * 10 + code - 48
-    const digits = at - digitsAt
-    const end = at + after.length
-    if (digits === 0 || digits > 15 || text.slice(at, end) !== after) return false
+    const digits = offset - digitsAt
+    const end = offset + after.length
+    if (digits === 0 || digits > 15 || text.slice(offset, end) !== after) return false
     this.end = end
     this.length = length
     return true

@@ -26,17 +26,17 @@ content[HTAB] = 1
  */
 export function readFields(text: string, from: number, fields: string[]): boolean {
   const { length } = text
-  for (let at = from; at < length; at += 2) {
-    const start = at
-    while (token[text.charCodeAt(at)] === 1) at++
-    if (at === start || text.charCodeAt(at) !== COLON) return false
-    const name = text.slice(start, at)
-    let code = text.charCodeAt(++at)
-    while (code === SPACE || code === HTAB) code = text.charCodeAt(++at)
-    const valueStart = at
-    while (content[text.charCodeAt(at)] === 1) at++
-    if (text.charCodeAt(at) !== CR || text.charCodeAt(at + 1) !== LF) return false
-    let valueEnd = at
+  for (let index = from; index < length; index += 2) {
+    const start = index
+    while (token[text.charCodeAt(index)] === 1) index++
+    if (index === start || text.charCodeAt(index) !== COLON) return false
+    const name = text.slice(start, index)
+    let code = text.charCodeAt(++index)
+    while (code === SPACE || code === HTAB) code = text.charCodeAt(++index)
+    const valueStart = index
+    while (content[text.charCodeAt(index)] === 1) index++
+    if (text.charCodeAt(index) !== CR || text.charCodeAt(index + 1) !== LF) return false
+    let valueEnd = index
     while (valueEnd > valueStart && isBlank(text.charCodeAt(valueEnd - 1))) valueEnd--
     fields.push(name, text.slice(valueStart, valueEnd))
   }
@@ -55,7 +55,8 @@ function isBlank(code: number): boolean {
  */
 export function headText(firstLine: string, fields: readonly string[]): string {
   let text = firstLine
-  for (let at = 0; at < fields.length; at += 2) text += `${fields[at]!}: ${fields[at + 1]!}\r\n`
+  for (let index = 0; index < fields.length; index += 2)
+    text += `${fields[index]!}: ${fields[index + 1]!}\r\n`
   return text
 }
 
@@ -133,10 +134,10 @@ const none: ReadonlySet<string> = new Set()
 
 function namedByConnection(raw: readonly string[]): ReadonlySet<string> {
   let named: Set<string> | undefined
-  for (let at = 0; at < raw.length; at += 2) {
-    const name = raw[at]!
+  for (let index = 0; index < raw.length; index += 2) {
+    const name = raw[index]!
     if (name.length !== 10 || name.toLowerCase() !== 'connection') continue
-    const value = raw[at + 1]!.toLowerCase()
+    const value = raw[index + 1]!.toLowerCase()
     if (value === 'keep-alive' || value === 'close') continue
     named ??= new Set()
     for (const token of value.split(',')) named.add(token.trim())
@@ -184,17 +185,17 @@ export function towardsSupplier(raw: readonly string[], forwarding: Forwarding):
   let forwardedFor = ''
   let proto: string = forwarding.proto
   let host = forwarding.host
-  for (let at = 0; at < raw.length; at += 2) {
-    const name = lower(raw[at]!)
+  for (let index = 0; index < raw.length; index += 2) {
+    const name = lower(raw[index]!)
     if (requestOwned.has(name)) {
       if (!forwarding.trusted) continue
-      if (name === 'x-forwarded-for') forwardedFor += `${raw[at + 1]!}, `
-      else if (name === 'x-forwarded-proto') proto = raw[at + 1]!
-      else if (name === 'x-forwarded-host') host = raw[at + 1]!
+      if (name === 'x-forwarded-for') forwardedFor += `${raw[index + 1]!}, `
+      else if (name === 'x-forwarded-proto') proto = raw[index + 1]!
+      else if (name === 'x-forwarded-host') host = raw[index + 1]!
       continue
     }
     if (hopByHop.has(name) || named.has(name)) continue
-    out.push(raw[at]!, raw[at + 1]!)
+    out.push(raw[index]!, raw[index + 1]!)
   }
   out.push('X-Forwarded-For', forwardedFor + forwarding.remote)
   out.push('X-Forwarded-Proto', proto, 'X-Forwarded-Host', host)
@@ -216,10 +217,10 @@ export function towardsCaller(
 ): string[] {
   const named = namedByConnection(raw)
   const out: string[] = []
-  for (let at = 0; at < raw.length; at += 2) {
-    const name = lower(raw[at]!)
+  for (let index = 0; index < raw.length; index += 2) {
+    const name = lower(raw[index]!)
     if (hopByHop.has(name) || named.has(name) || dropped.has(name)) continue
-    out.push(raw[at]!, raw[at + 1]!)
+    out.push(raw[index]!, raw[index + 1]!)
   }
   if (via !== null) out.push('Via', via)
   return out
@@ -233,10 +234,10 @@ export function towardsCaller(
  */
 export function header(raw: readonly string[], wanted: string): string | undefined {
   let value: string | undefined
-  for (let at = 0; at < raw.length; at += 2) {
-    const name = raw[at]!
+  for (let index = 0; index < raw.length; index += 2) {
+    const name = raw[index]!
     if (name.length !== wanted.length || lower(name) !== wanted) continue
-    value = value === undefined ? raw[at + 1]! : `${value}, ${raw[at + 1]!}`
+    value = value === undefined ? raw[index + 1]! : `${value}, ${raw[index + 1]!}`
   }
   return value
 }
@@ -272,7 +273,7 @@ export const plainPhrase = (message: string): string => (plain.test(message) ? m
  */
 export function without(headers: string[], wanted: string): string[] {
   const out: string[] = []
-  for (let at = 0; at < headers.length; at += 2)
-    if (lower(headers[at]!) !== wanted) out.push(headers[at]!, headers[at + 1]!)
+  for (let index = 0; index < headers.length; index += 2)
+    if (lower(headers[index]!) !== wanted) out.push(headers[index]!, headers[index + 1]!)
   return out
 }

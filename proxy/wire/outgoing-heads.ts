@@ -28,31 +28,31 @@ const noFields = new CommonFields([])
 export class OutgoingRequest {
   readonly path: string
   readonly method: 'POST' | 'GET' | 'OPTIONS'
-  private readonly own: readonly string[]
+  private readonly extra: readonly string[]
   private readonly common: CommonFields
   private lines: string | null = null
 
   /** `own`: the fields before the common ones. */
   constructor(
     path: string,
-    own: readonly string[],
+    extra: readonly string[],
     method: OutgoingRequest['method'] = 'POST',
     common = noFields,
   ) {
     this.path = path
-    this.own = own
+    this.extra = extra
     this.method = method
     this.common = common
   }
 
   get fields(): readonly string[] {
-    return [...this.own, ...this.common.fields]
+    return [...this.extra, ...this.common.fields]
   }
 
   /** Up to the value of its Content-Length. */
   get text(): string {
-    const { method, path, own, common } = this
-    this.lines ??= `${headText(`${method} ${path} HTTP/1.1\r\n`, own)}${common.text}Content-Length: `
+    const { method, path, extra, common } = this
+    this.lines ??= `${headText(`${method} ${path} HTTP/1.1\r\n`, extra)}${common.text}Content-Length: `
     return this.lines
   }
 
@@ -69,7 +69,7 @@ export class OutgoingResponse {
   readonly dated: boolean
   private lines: string | null = null
   private ending = ''
-  private whole = ''
+  private complete = ''
 
   constructor(status: number, message: string, fields: readonly string[]) {
     this.status = status
@@ -89,9 +89,9 @@ export class OutgoingResponse {
   textWith(ending: string): string {
     if (ending !== this.ending) {
       this.ending = ending
-      this.whole = this.text + ending
+      this.complete = this.text + ending
     }
-    return this.whole
+    return this.complete
   }
 
   /** `length` null: there is no Content-Length. */

@@ -86,28 +86,29 @@ export function setLineAndLength(head: RequestHead, line: RequestLine, length: n
 function bodyLengthAt(fields: readonly string[]): number | null {
   let lengthAt: number | null = null
   let hosts = 0
-  for (let at = 0; at < fields.length; at += 2) {
-    switch (fields[at]!.length) {
+  for (let index = 0; index < fields.length; index += 2) {
+    switch (fields[index]!.length) {
       case 4:
-        if (lower(fields[at]!) !== 'host') break
-        if (!isHost(fields[at + 1]!)) return null
+        if (lower(fields[index]!) !== 'host') break
+        if (!isHost(fields[index + 1]!)) return null
         hosts++
         break
       case 14:
-        if (lower(fields[at]!) !== 'content-length') break
-        if (lengthAt !== null || lengthOf(fields[at + 1]!) === null) return null
-        lengthAt = at + 1
+        if (lower(fields[index]!) !== 'content-length') break
+        if (lengthAt !== null || lengthOf(fields[index + 1]!) === null) return null
+        lengthAt = index + 1
         break
       case 10:
       case 16:
-        if (persistence.has(lower(fields[at]!)) && !persistent.test(fields[at + 1]!)) return null
+        if (persistence.has(lower(fields[index]!)) && !persistent.test(fields[index + 1]!))
+          return null
         break
       case 6:
-        if (lower(fields[at]!) === 'expect') return null
+        if (lower(fields[index]!) === 'expect') return null
         break
       case 17:
-        if (lower(fields[at]!) !== 'transfer-encoding') break
-        if (lengthAt !== null || lower(fields[at + 1]!) !== 'chunked') return null
+        if (lower(fields[index]!) !== 'transfer-encoding') break
+        if (lengthAt !== null || lower(fields[index + 1]!) !== 'chunked') return null
         lengthAt = chunked
     }
   }

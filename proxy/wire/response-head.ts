@@ -51,9 +51,9 @@ function readFraming(head: UpstreamResponseHead, http10: boolean): boolean {
   const { fields } = head
   let length: number | null = null
   let chunked = false
-  for (let at = 0; at < fields.length; at += 2) {
-    const name = fields[at]!
-    const value = fields[at + 1]!
+  for (let index = 0; index < fields.length; index += 2) {
+    const name = fields[index]!
+    const value = fields[index + 1]!
     if (name.length === 14 && lower(name) === 'content-length') {
       if (length !== null) return false
       length = lengthOf(value)

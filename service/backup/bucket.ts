@@ -39,7 +39,7 @@ export class Bucket {
     this.prefix = prefix.replace(/\/+$/, '')
     this.partBytes = options.partBytes ?? partBytes
     // Stores other than that of AWS often have no name for each bucket.
-    const isOther = ['AWS_ENDPOINT_URL_S3', 'AWS_ENDPOINT_URL'].some((each) => process.env[each])
+    const isOther = ['AWS_ENDPOINT_URL_S3', 'AWS_ENDPOINT_URL'].some((name) => process.env[name])
     this.client = new S3Client({ forcePathStyle: isOther })
   }
 
@@ -75,11 +75,11 @@ export class Bucket {
   /** `last`: the file that marks a complete copy. */
   async uploadFolder(folder: string, path: string, last: string): Promise<void> {
     const names = readdirSync(folder, { recursive: true, withFileTypes: true })
-      .filter((each) => each.isFile())
-      .map((each) => relative(folder, join(each.parentPath, each.name)))
+      .filter((entry) => entry.isFile())
+      .map((entry) => relative(folder, join(entry.parentPath, entry.name)))
     const done: string[] = []
     try {
-      for (const name of [...names.filter((each) => each !== last), last]) {
+      for (const name of [...names.filter((name) => name !== last), last]) {
         const to = [path, ...name.split(sep)].filter((part) => part !== '').join('/')
         done.push(to)
         await this.upload(join(folder, name), to)
@@ -106,8 +106,8 @@ export class Bucket {
 
   private async uploadParts(file: string, path: string, size: number): Promise<void> {
     const { client } = this
-    const at = { Bucket: this.name, Key: this.key(path) }
-    const { UploadId } = await client.send(new CreateMultipartUploadCommand(at))
+    const target = { Bucket: this.name, Key: this.key(path) }
+    const { UploadId } = await client.send(new CreateMultipartUploadCommand(target))
     const handle = await open(file)
     try {
       const Parts: { ETag: string | undefined; PartNumber: number }[] = []
@@ -116,15 +116,15 @@ export class Bucket {
         const { bytesRead } = await handle.read(Body, 0, Body.length, start)
         if (bytesRead !== Body.length) throw new Error(`${file} became shorter while it was read`)
         const PartNumber = Parts.length + 1
-        const part = { ...at, UploadId, PartNumber, Body }
+        const part = { ...target, UploadId, PartNumber, Body }
         Parts.push({ ETag: (await client.send(new UploadPartCommand(part))).ETag, PartNumber })
       }
       await client.send(
-        new CompleteMultipartUploadCommand({ ...at, UploadId, MultipartUpload: { Parts } }),
+        new CompleteMultipartUploadCommand({ ...target, UploadId, MultipartUpload: { Parts } }),
       )
     } catch (error) {
       // Parts that are left cost money, and no list shows them.
-      await client.send(new AbortMultipartUploadCommand({ ...at, UploadId }))
+      await client.send(new AbortMultipartUploadCommand({ ...target, UploadId }))
       throw error
     } finally {
       await handle.close()
@@ -133,13 +133,13 @@ export class Bucket {
 
   /** Copies all objects below a path into a folder. */
   async download(path: string, folder: string): Promise<void> {
-    for (const each of await this.list(path)) {
-      const name = path === '' ? each : each.slice(path.length + 1)
-      if (name.split('/').includes('..')) throw new Error(`the name of an object has "..": ${each}`)
+    for (const key of await this.list(path)) {
+      const name = path === '' ? key : key.slice(path.length + 1)
+      if (name.split('/').includes('..')) throw new Error(`the name of an object has "..": ${key}`)
       const to = join(folder, name.replaceAll('/', sep))
       mkdirSync(dirname(to), { recursive: true, mode: 0o700 })
       const { Body } = await this.client.send(
-        new GetObjectCommand({ Bucket: this.name, Key: this.key(each) }),
+        new GetObjectCommand({ Bucket: this.name, Key: this.key(key) }),
       )
       await pipeline(Body as Readable, createWriteStream(to, { mode: 0o600 }))
     }

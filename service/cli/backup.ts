@@ -57,7 +57,7 @@ function stateFiles(from: string, to: string): { from: string; to: string }[] {
   const models = join(from, 'models')
   const names = existsSync(models)
     ? readdirSync(models, { withFileTypes: true }).filter(
-        (each) => each.isFile() && !notKept.test(each.name),
+        (entry) => entry.isFile() && !notKept.test(entry.name),
       )
     : []
   const files = names.map(({ name }) => join('models', name))
@@ -191,7 +191,7 @@ async function restoreBackup(
   copy(stateFiles(dir, fresh))
   if (file !== null) copy([{ from: join(dir, databaseCopy), to: `${file}.restored` }])
   for (const path of old) rmSync(path, { recursive: true, force: true })
-  for (const each of readdirSync(fresh)) renameSync(join(fresh, each), join(stateDir, each))
+  for (const name of readdirSync(fresh)) renameSync(join(fresh, name), join(stateDir, name))
   rmSync(fresh, { recursive: true })
   if (file !== null) renameSync(`${file}.restored`, file)
   sync(stateDir)
@@ -265,8 +265,8 @@ export function backup(
     const dir = join(target, name)
     stdout.write(`${resolve(dir)}: ${await writeBackup({ ...deps, dir })}\n`)
     if (keep === undefined) return
-    const paths = readdirSync(target).flatMap((each) =>
-      existsSync(join(target, each, mark)) ? [each, `${each}/${mark}`] : [each],
+    const paths = readdirSync(target).flatMap((name) =>
+      existsSync(join(target, name, mark)) ? [name, `${name}/${mark}`] : [name],
     )
     for (const path of outdated(paths, keep))
       rmSync(join(target, path), { recursive: true, force: true })

@@ -18,7 +18,7 @@ const format = () =>
   new Option('--format <format>', 'output').choices(['table', 'json']).default('table')
 
 function addRole(text: string, before: readonly Role[] = []): readonly Role[] {
-  const role = roles.find((each) => each === text)
+  const role = roles.find((role) => role === text)
   if (role === undefined) throw new InvalidArgumentError(`Roles are ${roles.join(', ')}.`)
   return [...before, role]
 }
@@ -63,10 +63,12 @@ const addService: Add = (program, _streams, running) => {
         ...['no-macro', 'no-notices', 'refused-notices', 'wrong-prices', 'all'],
       ]),
     )
-    .action(async (at: { listen?: string; admin?: string; state?: string; scenario?: string }) => {
-      await (await import('./start.ts')).demo(at)
-      running()
-    })
+    .action(
+      async (addresses: { listen?: string; admin?: string; state?: string; scenario?: string }) => {
+        await (await import('./start.ts')).demo(addresses)
+        running()
+      },
+    )
 }
 
 const addFiles: Add = (program, streams) => {

@@ -115,10 +115,10 @@ interface Refused {
 }
 
 const refusedText = ({ reason, outcome, endpoint, ...row }: Refused): string => {
-  const { at, process, ssp, status, duration_ms: duration } = row
+  const { at: time, process, ssp, status, duration_ms: duration } = row
   const why = reason === null ? outcome : `${outcome} (${reason})`
   const where = endpoint === null ? '' : ` at ${endpoint}`
-  return `${at} process ${process} ${ssp} ${why} ${status} after ${duration} ms${where}`
+  return `${time} process ${process} ${ssp} ${why} ${status} after ${duration} ms${where}`
 }
 
 export const refused = (
@@ -136,10 +136,10 @@ interface Turn {
   stack: string[] | null
 }
 
-const turnText = ({ at, process, stack, ...row }: Turn): string => {
+const turnText = ({ at: time, process, stack, ...row }: Turn): string => {
   const { late_ms: late, cpu_ms: cpu, gc_ms: gc } = row
   const frames = (stack ?? []).map((frame) => `\n  ${frame}`).join('')
-  return `${at} process ${process} late ${late} ms, CPU ${cpu} ms, garbage collector ${gc} ms${frames}`
+  return `${time} process ${process} late ${late} ms, CPU ${cpu} ms, garbage collector ${gc} ms${frames}`
 }
 
 export const turns = (options: PrintOptions, streams: CommandStreams): Promise<void> =>

@@ -33,7 +33,7 @@ interface Models {
 /** A model command: returns what it prints, or rejects with a sentence for stderr. */
 export type ModelCommand = (models: Models) => Promise<string>
 
-const iso = (at: number | null) => (at === null ? null : new Date(at).toISOString())
+const iso = (time: number | null) => (time === null ? null : new Date(time).toISOString())
 
 function tableOf(
   rows: readonly SnapshotRow[],
@@ -124,10 +124,10 @@ export const exportTo =
       )
     const keys = config.opd.keys ?? loadOrCreateKeys(config.stateDir)
     const [secret] = modelSecrets(config, keys)
-    const at = Math.max(...models.map((model) => model.at))
-    const bytes = writeModelFile({ at, resets, models }, secret!)
+    const newest = Math.max(...models.map((model) => model.at))
+    const bytes = writeModelFile({ at: newest, resets, models }, secret!)
     await writeDurably(dirname(resolve(file)), basename(file), bytes)
     const names = models.map(({ mode, version }) => `${mode}-${version}`)
     const kib = Math.ceil(bytes.length / 1024)
-    return `${resolve(file)}: ${names.join(' and ')} of ${iso(at)}, ${kib} KiB\n`
+    return `${resolve(file)}: ${names.join(' and ')} of ${iso(newest)}, ${kib} KiB\n`
   }

@@ -67,12 +67,12 @@ const caller = {
 
 function columnsOf(given: readonly string[] = []): ColumnNames {
   return Object.fromEntries(
-    given.map((each) => {
-      const [name = '', column = ''] = each.split(/=(.*)/s)
+    given.map((field) => {
+      const [name = '', column = ''] = field.split(/=(.*)/s)
       if (!noticeColumns.includes(name) || column === '')
         throw new CommandError(
           1,
-          `--column ${each}: NAME=COLUMN, NAME one of ${noticeColumns.join(', ')}`,
+          `--column ${field}: NAME=COLUMN, NAME one of ${noticeColumns.join(', ')}`,
         )
       return [name, column]
     }),
@@ -179,9 +179,14 @@ class Import {
       event: 'win',
       priceDsp: undefined,
     } as const
-    const at = Math.min(time + this.config.opd.attributionWindow, this.now)
+    const settledAt = Math.min(time + this.config.opd.attributionWindow, this.now)
     const loss = { ...notice, past: true }
-    const status = await processLoss({ ...this.deps, losses: this.store.losses }, loss, caller, at)
+    const status = await processLoss(
+      { ...this.deps, losses: this.store.losses },
+      loss,
+      caller,
+      settledAt,
+    )
     if (status === 'recorded') this.count(lostWithoutNotice)
   }
 
@@ -228,7 +233,7 @@ class Import {
     const { file, line, isLoss, time } = read
     const decision = decisionFor(read, logged, Math.min(time ?? this.now, this.now))
     // Without a time a notice counts on the day of its bid: the sums and caps of today are those of today's bids.
-    const at = Math.min(time ?? decision?.time ?? this.now, this.now)
+    const sentAt = Math.min(time ?? decision?.time ?? this.now, this.now)
     const notice = {
       ...read.notice,
       ...(decision !== null && {
@@ -238,9 +243,9 @@ class Import {
     }
     if (isLoss) {
       const losses = { ...this.deps, losses: this.store.losses }
-      return this.count(`loss ${await processLoss(losses, notice, caller, at)}`)
+      return this.count(`loss ${await processLoss(losses, notice, caller, sentAt)}`)
     }
-    const result = await this.notices.process(notice, caller, at)
+    const result = await this.notices.process(notice, caller, sentAt)
     if (result.status === 'rejected') {
       const why = result.faults?.map(({ detail }) => detail).join(', ')
       return this.fault(file, line, why ?? result.code)
@@ -262,10 +267,11 @@ class Import {
 function decisionFor(
   { notice }: FileNotice,
   logged: readonly LoggedDecision[],
-  at: number,
+  timestamp: number,
 ): LoggedDecision | null {
   const before = logged.filter(
-    ({ ssp, time }) => time <= at + clockSlack && (notice.ssp === undefined || ssp === notice.ssp),
+    ({ ssp, time }) =>
+      time <= timestamp + clockSlack && (notice.ssp === undefined || ssp === notice.ssp),
   )
   if (new Set(before.map(({ ssp }) => ssp)).size !== 1) return null
   return before.reduce((one, other) => (other.time > one.time ? other : one))

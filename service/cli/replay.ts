@@ -36,7 +36,7 @@ const figures = [
 const columns = [20, 12, 14, 30, 30]
 const line = (cells: readonly string[]) =>
   cells
-    .map((cell, at) => (at === 0 ? cell.padEnd(columns[0]!) : cell.padStart(columns[at]!)))
+    .map((cell, index) => (index === 0 ? cell.padEnd(columns[0]!) : cell.padStart(columns[index]!)))
     .join('')
     .trimEnd()
 
@@ -53,20 +53,20 @@ function statusLines({ status, why, slice }: TotalReport): string[] {
   return [`  ${status}${reasons}`, `  (${evidence})`]
 }
 
-function block(title: string, of: TotalReport): string[] {
+function block(title: string, report: TotalReport): string[] {
   const rows = figures.map(([key, name, spell]) => {
-    const robust = key === 'mean_factor' ? null : of.doubly_robust?.[key]
-    const ips = key === 'mean_factor' ? null : of.ips?.[key]
+    const robust = key === 'mean_factor' ? null : report.doubly_robust?.[key]
+    const ips = key === 'mean_factor' ? null : report.ips?.[key]
     return line([
       `  ${name}`,
-      shown(of.logged[key], spell),
-      shown(of.model[key], spell),
+      shown(report.logged[key], spell),
+      shown(report.model[key], spell),
       spanned(robust, spell),
       spanned(ips, spell),
     ])
   })
   const head = line(['', 'logged', 'model', 'doubly robust (95 %)', 'IPS (95 %)'])
-  return [title, head, ...rows, ...statusLines(of), '']
+  return [title, head, ...rows, ...statusLines(report), '']
 }
 
 function leftOf(left: Record<string, number>): string {
@@ -76,7 +76,7 @@ function leftOf(left: Record<string, number>): string {
 
 function headOf(counts: ReplayCounts): string {
   const { decisions, wins, from, to } = counts
-  const at = (time: number | null) => (time === null ? '-' : new Date(time).toISOString())
+  const shown = (time: number | null) => (time === null ? '-' : new Date(time).toISOString())
   const rest = [
     [counts.bad, 'bad lines'],
     [counts.repeated, 'repeated lines'],
@@ -87,15 +87,15 @@ function headOf(counts: ReplayCounts): string {
     [counts.open, 'too young at the end'],
   ] as const
   const odd = rest.filter(([n]) => n > 0).map(([n, name]) => `, ${count(n)} ${name}`)
-  return `${count(decisions)} decisions, ${count(wins)} wins${odd.join('')}\n${at(from)} to ${at(to)}`
+  return `${count(decisions)} decisions, ${count(wins)} wins${odd.join('')}\n${shown(from)} to ${shown(to)}`
 }
 
 /** The report as text: one block for each integration, one line for each figure. */
 function table({ counts, integrations, total }: ReplayReport): string {
-  const blocks = integrations.flatMap((each) =>
+  const blocks = integrations.flatMap((integration) =>
     block(
-      `${each.ssp} (${each.mode}, ${each.policy.from === 'file' ? 'as configured' : 'defaults'}): ${count(each.bids)} bids, ${count(each.wins)} wins${leftOf(each.left)}`,
-      each,
+      `${integration.ssp} (${integration.mode}, ${integration.policy.from === 'file' ? 'as configured' : 'defaults'}): ${count(integration.bids)} bids, ${count(integration.wins)} wins${leftOf(integration.left)}`,
+      integration,
     ),
   )
   const sum = integrations.length > 1 ? block(`total: ${count(total.bids)} bids`, total) : []
@@ -194,6 +194,12 @@ export async function replayCommand(
 /** Keys of the JSON are snake_case, times ISO 8601. */
 function jsonCounts(counts: ReplayCounts) {
   const { unmatchedWins, warmUp, from, to, ...rest } = counts
-  const at = (time: number | null) => (time === null ? null : new Date(time).toISOString())
-  return { ...rest, unmatched_wins: unmatchedWins, warm_up: warmUp, from: at(from), to: at(to) }
+  const shown = (time: number | null) => (time === null ? null : new Date(time).toISOString())
+  return {
+    ...rest,
+    unmatched_wins: unmatchedWins,
+    warm_up: warmUp,
+    from: shown(from),
+    to: shown(to),
+  }
 }

@@ -143,7 +143,7 @@ function linkTo(listen: string, port: number, use: string) {
   const host = listen.slice(0, listen.lastIndexOf(':'))
   const anywhere = host === '0.0.0.0' || host === '[::]' || host === ''
   return {
-    at: `${anywhere ? '127.0.0.1' : host}:${port}`,
+    address: `${anywhere ? '127.0.0.1' : host}:${port}`,
     note: anywhere ? ` (${use} on every address of this machine)` : '',
   }
 }
@@ -166,15 +166,15 @@ function printAddresses({ service, demo }: Running): void {
   const bids = linkTo(config.proxy.listen, service.proxyPort, 'POST,')
   const admin = linkTo(config.admin.listen, service.adminPort, 'open')
   const lines = [
-    `bid traffic   ${scheme}://${bids.at}/bid/${supplier}${bids.note}`,
-    `admin         http://${admin.at}/${admin.note}`,
+    `bid traffic   ${scheme}://${bids.address}/bid/${supplier}${bids.note}`,
+    `admin         http://${admin.address}/${admin.note}`,
   ]
   const { listen } = config.notices
   if (listen !== null)
-    lines.push(`win notices   http://${linkTo(listen, service.noticesPort!, '').at}/opd/imp`)
+    lines.push(`win notices   http://${linkTo(listen, service.noticesPort!, '').address}/opd/imp`)
   const { agent } = config
   if (agent !== null)
-    lines.push(`agent         grpc://${linkTo(agent.listen, service.agentPort!, '').at}`)
+    lines.push(`agent         grpc://${linkTo(agent.listen, service.agentPort!, '').address}`)
   const { firstUser } = service
   if (firstUser !== null)
     lines.push(
@@ -194,11 +194,14 @@ export async function start(file: string | undefined, addresses: Addresses): Pro
   printAddresses(running)
 }
 
-export async function demo({ scenario, ...at }: Addresses & { scenario?: string }): Promise<void> {
+export async function demo({
+  scenario,
+  ...addresses
+}: Addresses & { scenario?: string }): Promise<void> {
   const { scenarios, scenariosOf, withScenarios } = await import('../demo/scenarios.ts')
   const added = scenariosOf(scenario)
   const running = await startProcess(undefined, 'demo', (url) =>
-    withAddresses(withScenarios(demoConfig(url, at.state), url, added), at),
+    withAddresses(withScenarios(demoConfig(url, addresses.state), url, added), addresses),
   )
   const over = new AbortController()
   stopOnSignals(running, undefined, () => over.abort())

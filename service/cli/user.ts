@@ -56,8 +56,8 @@ function table(users: readonly ReturnType<typeof shown>[]): string {
       last_login ?? '-',
     ]),
   ]
-  const widths = rows[0]!.map((_, at) => Math.max(...rows.map((row) => row[at]!.length)))
-  const line = (row: string[]) => row.map((cell, at) => cell.padEnd(widths[at]!)).join('  ')
+  const widths = rows[0]!.map((_, index) => Math.max(...rows.map((row) => row[index]!.length)))
+  const line = (row: string[]) => row.map((cell, index) => cell.padEnd(widths[index]!)).join('  ')
   return rows.map((row) => `${line(row).trimEnd()}\n`).join('')
 }
 

@@ -54,7 +54,11 @@ interface Checked<Value> {
 }
 
 /**
- * Checks a configuration that is already a value, such as the default configuration. `base`: the folder of relative paths.
+ * Checks a configuration that is already a value, such as the default configuration.
+ *
+ * @param raw the value, whose references to files and variables are not resolved yet
+ * @param base the folder of relative paths
+ * @returns the configuration, or null with its faults; never throws for what the value contains
  */
 export const check = (raw: unknown, base: string): LoadedConfig =>
   checkConfig({ raw, base, files: new Map(), lineOf: () => null, faults: [] })

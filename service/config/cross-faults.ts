@@ -15,10 +15,11 @@ function repeatedIds(rows: unknown, path: string[]): CrossFault[] {
   if (!Array.isArray(rows)) return []
   const seen = new Set<unknown>()
   const faults: CrossFault[] = []
-  for (const [at, row] of rows.entries()) {
+  for (const [index, row] of rows.entries()) {
     const id = (row as { id?: unknown } | null)?.id
     const found = `${JSON.stringify(id)}, which is used above`
-    if (seen.has(id)) faults.push({ path: [...path, at, 'id'], found, allowed: 'an id of its own' })
+    if (seen.has(id))
+      faults.push({ path: [...path, index, 'id'], found, allowed: 'an id of its own' })
     else if (id !== undefined) seen.add(id)
   }
   return faults
@@ -62,8 +63,9 @@ function repeatedAddresses(listeners: [name: string, listen: unknown][]): CrossF
     if (address === null) continue
     const { host, port } = address
     const other = seen.find(
-      (each) =>
-        each.port === port && (each.host === host || anyHost.has(each.host) || anyHost.has(host)),
+      (other) =>
+        other.port === port &&
+        (other.host === host || anyHost.has(other.host) || anyHost.has(host)),
     )
     if (other === undefined) seen.push({ name, host, port })
     else
@@ -77,29 +79,33 @@ function repeatedAddresses(listeners: [name: string, listen: unknown][]): CrossF
 }
 
 /** Faults of a node whose models come from a file. */
-function sealedFaults(at: (...path: string[]) => unknown): CrossFault[] {
+function sealedFaults(valueAt: (...path: string[]) => unknown): CrossFault[] {
   const rules: [path: string[], isFault: boolean, allowed: string][] = [
     [
       ['node', 'role'],
-      at('node', 'role') !== 'serve',
+      valueAt('node', 'role') !== 'serve',
       'serve: a node with models.from does not train',
     ],
-    [['store', 'redis'], at('store', 'redis') != null, 'null: the models come from models.from'],
+    [
+      ['store', 'redis'],
+      valueAt('store', 'redis') != null,
+      'null: the models come from models.from',
+    ],
     [
       ['opd', 'keys'],
-      at('opd', 'keys') === undefined,
+      valueAt('opd', 'keys') === undefined,
       'the keys of the node that reads its decision log',
     ],
     [
       ['proxy', 'workers'],
-      ![undefined, 1].includes(at('proxy', 'workers') as number),
+      ![undefined, 1].includes(valueAt('proxy', 'workers') as number),
       '1 with models.from',
     ],
   ]
   return rules
     .filter(([, isFault]) => isFault)
     .map(([path, , allowed]) => {
-      const value = at(...path)
+      const value = valueAt(...path)
       const found = value === undefined ? 'nothing' : `${String(value)} with models.from`
       return { path, found, allowed }
     })
@@ -108,12 +114,12 @@ function sealedFaults(at: (...path: string[]) => unknown): CrossFault[] {
 /** Faults of secrets that are written into the file. */
 function writtenSecrets(suppliers: unknown, external: ReadonlyMap<string, string>): CrossFault[] {
   if (!Array.isArray(suppliers)) return []
-  return suppliers.flatMap((supplier, at) => {
+  return suppliers.flatMap((supplier, index) => {
     const { headers } = (supplier ?? {}) as { headers?: { secretFrom?: unknown } | null }
     const values = headers?.secretFrom
     if (values === null || typeof values !== 'object') return []
     return Object.keys(values)
-      .map((name) => ['suppliers', at, 'headers', 'secretFrom', name])
+      .map((name) => ['suppliers', index, 'headers', 'secretFrom', name])
       .filter((path) => !external.has(pathText(path)))
       .map((path) => ({
         ...{ path, found: 'a value' },
@@ -141,37 +147,37 @@ export const supplierFaults = (
  * @param external sources of the values that are not in the file, by path
  */
 export function crossFaults(root: unknown, external: ReadonlyMap<string, string>): CrossFault[] {
-  const at = (...path: string[]) =>
+  const valueAt = (...path: string[]) =>
     path.reduce<unknown>((value, key) => (value as Record<string, unknown> | null)?.[key], root)
-  const hasRedis = at('store', 'redis') != null
-  const shared = hasRedis || /^postgres/.test(String(at('store', 'database')))
+  const hasRedis = valueAt('store', 'redis') != null
+  const shared = hasRedis || /^postgres/.test(String(valueAt('store', 'database')))
   const faults = [
-    ...supplierFaults(at('suppliers'), external, at('proxy', 'tls', 'clientCa') != null),
-    ...repeatedIds(at('opd', 'keys'), ['opd', 'keys']),
+    ...supplierFaults(valueAt('suppliers'), external, valueAt('proxy', 'tls', 'clientCa') != null),
+    ...repeatedIds(valueAt('opd', 'keys'), ['opd', 'keys']),
     ...repeatedAddresses([
-      ['proxy', at('proxy', 'listen') ?? proxySchema.shape.listen.parse(undefined)],
-      ['admin', at('admin', 'listen') ?? adminSchema.shape.listen.parse(undefined)],
-      ['notices', at('notices', 'listen')],
-      ['agent', at('agent', 'listen')],
+      ['proxy', valueAt('proxy', 'listen') ?? proxySchema.shape.listen.parse(undefined)],
+      ['admin', valueAt('admin', 'listen') ?? adminSchema.shape.listen.parse(undefined)],
+      ['notices', valueAt('notices', 'listen')],
+      ['agent', valueAt('agent', 'listen')],
     ]),
   ]
-  if (shared && at('opd', 'keys') === undefined)
+  if (shared && valueAt('opd', 'keys') === undefined)
     faults.push({
       path: ['opd', 'keys'],
       found: 'nothing',
       allowed: 'at least one key where Redis or PostgreSQL is configured: the nodes share it',
     })
-  const role = at('node', 'role')
-  const isSealed = at('models', 'from') != null
+  const role = valueAt('node', 'role')
+  const isSealed = valueAt('models', 'from') != null
   if ((role === 'serve' || role === 'train') && !hasRedis && !isSealed)
     faults.push({
       path: ['node', 'role'],
       found: `${role} without store.redis`,
       allowed: 'all, or store.redis: nodes share the models through it',
     })
-  if (isSealed) faults.push(...sealedFaults(at))
+  if (isSealed) faults.push(...sealedFaults(valueAt))
   const serverPort = process.env['SERVER_PORT'] ?? ''
-  const isDefault = at('agent') != null && at('agent', 'listen') === undefined
+  const isDefault = valueAt('agent') != null && valueAt('agent', 'listen') === undefined
   if (
     isDefault &&
     serverPort !== '' &&
@@ -183,17 +189,17 @@ export function crossFaults(root: unknown, external: ReadonlyMap<string, string>
       allowed: 'host:port, or a port in SERVER_PORT',
     })
   const days = Number(
-    at('store', 'retentionDays') ?? storeSchema.shape.retentionDays.parse(undefined),
+    valueAt('store', 'retentionDays') ?? storeSchema.shape.retentionDays.parse(undefined),
   )
-  const ttl = contextTtl.safeParse(at('opd', 'contextTtl'))
+  const ttl = contextTtl.safeParse(valueAt('opd', 'contextTtl'))
   if (ttl.success && days * 86_400_000 < ttl.data)
     faults.push({
       path: ['store', 'retentionDays'],
       found: `${days} days, less than opd.contextTtl`,
       allowed: 'at least opd.contextTtl: a win that may be reported again has its row',
     })
-  const base = at('currency', 'base') ?? 'USD'
-  let rates = at('currency', 'rates')
+  const base = valueAt('currency', 'base') ?? 'USD'
+  let rates = valueAt('currency', 'rates')
   if (typeof rates === 'string') rates = parsedOrNull(rates)
   const ratesBase = (rates as { base?: unknown } | null | undefined)?.base
   if (typeof ratesBase === 'string' && ratesBase !== base)

@@ -103,9 +103,9 @@ function intendedBranch(issue: Issue, value: unknown): Issue[] | null {
 
 /** Whether one insertion, deletion or replacement of a character makes one text of the other. */
 function isOneEdit(one: string, other: string): boolean {
-  let at = 0
-  while (at < one.length && one[at] === other[at]) at++
-  const [rest, others] = [one.slice(at), other.slice(at)]
+  let start = 0
+  while (start < one.length && one[start] === other[start]) start++
+  const [rest, others] = [one.slice(start), other.slice(start)]
   return rest === others.slice(1) || rest.slice(1) === others || rest.slice(1) === others.slice(1)
 }
 
@@ -148,7 +148,12 @@ export function faultsOf(
   })
 }
 
-/** One line a fault: `bidweir.yaml:12: suppliers[0].timeout: found "fast", allowed: a duration …`. */
+/**
+ * One line a fault: `bidweir.yaml:12: suppliers[0].timeout: found "fast", allowed: a duration …`.
+ *
+ * @param fault a fault; one of a file that the configuration includes names that file
+ * @param file the name of the configuration file, for the others
+ */
 export function faultLine(fault: ConfigFault, file: string): string {
   const name = fault.file ?? file
   const place = fault.line === null ? name : `${name}:${fault.line}`

@@ -26,14 +26,22 @@ export type FileVersions = Map<string, FileVersion>
 const versionOf = ({ ino, size, mtimeMs }: Stats): FileVersion => `${ino} ${size} ${mtimeMs}`
 const errorVersion = (error: unknown): FileVersion => String((error as NodeJS.ErrnoException).code)
 
-/** Never rejects: that a file is missing is a version, too. */
+/**
+ * Never rejects: that a file is missing is a version, too.
+ *
+ * @param files absolute paths. Versions are read one after another, without blocking the event loop
+ */
 export async function currentVersions(files: Iterable<string>): Promise<FileVersions> {
   const versions: FileVersions = new Map()
   for (const file of files) versions.set(file, await stat(file).then(versionOf, errorVersion))
   return versions
 }
 
-/** Whether the files are those that were read. */
+/**
+ * Whether the files are those that were read.
+ *
+ * @param files the versions at which they were read. The calls of `stat` block
+ */
 export function areUnchanged(files: FileVersions): boolean {
   for (const [file, version] of files) if (versionNow(file) !== version) return false
   return true
@@ -94,7 +102,12 @@ export function readFolder(
   }
 }
 
-/** Reads a regular file of at most `limit` bytes. Never blocks on a FIFO, never throws. */
+/**
+ * Reads a regular file of at most `limit` bytes. Never blocks on a FIFO, never throws.
+ *
+ * @param file a path, whose links are followed
+ * @param limit bytes; 16 MiB by default
+ */
 export function readText(file: string, limit = maxBytes): FileText {
   let descriptor: number | null = null
   let version: FileVersion | null = null

@@ -19,10 +19,10 @@ function hideInUrl(text: string): string {
 function hide(value: unknown, path: readonly string[]): unknown {
   if (value === null || value === undefined || typeof value === 'boolean') return value
   const [name = '', parent = ''] = path.toReversed()
-  if (Array.isArray(value)) return value.map((each) => hide(each, path))
+  if (Array.isArray(value)) return value.map((item) => hide(item, path))
   if (typeof value === 'object')
     return Object.fromEntries(
-      Object.entries(value).map(([key, each]) => [key, hide(each, [...path, key])]),
+      Object.entries(value).map(([key, inner]) => [key, hide(inner, [...path, key])]),
     )
   const below = (group: string) => path.includes(group) && name !== 'id'
   const isSecret =
@@ -35,5 +35,9 @@ function hide(value: unknown, path: readonly string[]): unknown {
   return typeof value === 'string' ? hideInUrl(value) : value
 }
 
-/** A part of a configuration. */
+/**
+ * A copy of a part of a configuration that may be shown: secrets are replaced.
+ *
+ * @param part the part, with the names of keys as in the file, from the root of the configuration
+ */
 export const withoutSecrets = <Part extends object>(part: Part): Part => hide(part, []) as Part

@@ -29,7 +29,7 @@ export function loadConfig(file: string, replaces = false): LoadedConfig {
   const { loaded, supplierFiles } = new FileLoader(file).loadFiles(null, replaces)
   const { config } = loaded
   if (config === null) return loaded
-  const suppliers = supplierFiles.flatMap((each) => each.suppliers ?? [])
+  const suppliers = supplierFiles.flatMap((supplierFile) => supplierFile.suppliers ?? [])
   return { ...loaded, config: { ...config, suppliers: [...config.suppliers, ...suppliers] } }
 }
 
@@ -73,7 +73,9 @@ function withFolders(
   const mainIds = main.config?.suppliers.map(({ id }) => id) ?? []
   const { supplierFiles, ...conflicts } = withoutConflicts(read, resolve(file), mainIds)
   const fileFaults = [...read.faults, ...conflicts.faults]
-  const ids = supplierFiles.flatMap((each) => each.ids.map((id) => [id, each.file] as const))
+  const ids = supplierFiles.flatMap((supplierFile) =>
+    supplierFile.ids.map((id) => [id, supplierFile.file] as const),
+  )
   const all = mainIds.length + ids.length
   const tooMany: ConfigFault = {
     path: 'suppliersFrom',
@@ -87,7 +89,7 @@ function withFolders(
     ...(all > maxSuppliers ? [tooMany] : []),
     ...(before === null ? fileFaults : []),
   ]
-  const invalidOpd = supplierFiles.flatMap((each) => each.invalidOpd)
+  const invalidOpd = supplierFiles.flatMap((supplierFile) => supplierFile.invalidOpd)
   const loaded: LoadedConfig = {
     config: faults.every(isOpdFault) ? main.config : null,
     faults,
@@ -117,19 +119,19 @@ function loadMain(file: string, replaces: boolean): MainFile {
     },
     folders: [],
   })
-  const whole = (found: string, allowed: string) =>
+  const fileFault = (found: string, allowed: string) =>
     refused([{ path: '', line: null, found, allowed }])
-  if ('fault' in read) return whole(`${file}, ${read.fault}`, read.allowed)
+  if ('fault' in read) return fileFault(`${file}, ${read.fault}`, read.allowed)
   const { root, faults, lineOf } = readYaml(read.text)
   if (root === undefined) return refused(faults)
   // An editor may empty a file before it writes it.
-  if (root === null) return whole('nothing', 'a map, such as `suppliers: […]`')
+  if (root === null) return fileFault('nothing', 'a map, such as `suppliers: […]`')
   const { suppliers, suppliersFrom } = root as { suppliers?: unknown; suppliersFrom?: unknown }
   if (replaces && suppliers === undefined && suppliersFrom === undefined) faults.push(noSuppliers)
   const base = dirname(path)
   const loaded = checkConfig({ raw: root, base, files, lineOf, faults })
   const named = Array.isArray(suppliersFrom) ? suppliersFrom : []
-  const folders = named.filter((each) => typeof each === 'string')
+  const folders = named.filter((name) => typeof name === 'string')
   return {
     loaded,
     folders: loaded.config?.suppliersFrom ?? folders.map((folder) => resolve(base, folder)),

@@ -33,7 +33,13 @@ export const restartKeys: readonly RestartKey[] = [
   { key: 'events', compare: 'value' },
 ]
 
-/** The changed keys that take effect only after a restart. */
+/**
+ * The changed keys that take effect only after a restart.
+ *
+ * @param before the configuration with which the process started
+ * @param after the one that is applied
+ * @returns keys as in the file, with dots
+ */
 export function needsRestart(before: Config, after: Config): string[] {
   return restartKeys
     .filter(({ key, compare, firstStart }) => {

@@ -58,7 +58,7 @@ export function referenceRules(
       const target = real(file)
       return (
         systemFolders.some((folder) => target.startsWith(`${folder}/`)) ||
-        [...files()].some((each) => real(each) === target)
+        [...files()].some((file) => real(file) === target)
       )
     },
   }
@@ -134,7 +134,13 @@ const maxSecret = 4096
 const rootSchema = z.object({ suppliers: z.array(supplierSchema) })
 const prefix = 'suppliers[0]'
 
-/** Checks a supplier of the API as the file's are checked. */
+/**
+ * Checks a supplier of the API as the file's are checked.
+ *
+ * @param block a value from JSON, not checked yet
+ * @param rules which files and variables a supplier of the API may refer to
+ * @returns the supplier, null if it has faults; never throws for what the block contains
+ */
 export function checkBlock(block: unknown, rules: ReferenceRules): CheckedBlock {
   const unsafe = [...referenceFaults(block)]
   const files: FileVersions = new Map()
@@ -172,7 +178,13 @@ const pointerOf = (path: string): string =>
     .map((part) => `/${escapePart(String(part))}`)
     .join('')
 
-/** The faults of a block as the API answers them. */
+/**
+ * The faults of a block as the API answers them.
+ *
+ * @param block a value from JSON, not checked yet
+ * @param rules which files and variables a supplier of the API may refer to
+ * @returns a JSON pointer and a sentence each; empty: the block is valid
+ */
 export const blockFaults = (block: unknown, rules: ReferenceRules) =>
   checkBlock(block, rules).faults.map(({ path, found, allowed }) => ({
     pointer: pointerOf(path),

@@ -100,12 +100,12 @@ export function readSupplierFolders(
   certifies: boolean,
 ): SupplierFolders {
   const all: SupplierFolders = { choices: [], faults: [], versions: new Map() }
-  const used = new Map(before?.map((each) => [each.file, { ...each, suppliers: null }]))
+  const used = new Map(before?.map((entry) => [entry.file, { ...entry, suppliers: null }]))
   for (const folder of new Set(folders)) {
     const read = readFolder(folder)
     all.versions.set(folder, read.version)
     const names = 'names' in read ? read.names.filter(isSupplierFile) : []
-    const keptFiles = [...used.values()].filter((each) => each.folder === folder)
+    const keptFiles = [...used.values()].filter((entry) => entry.folder === folder)
     const refuse = (found: string, allowed: string) => {
       all.faults.push({ path: '', line: null, file: folder, found, allowed })
       all.choices.push(...keptFiles.map(keeps))
@@ -148,11 +148,11 @@ function ownersOf(choices: readonly Choice[], mainFile: string, mainIds: Iterabl
 /** The ids of a file that another one has, too. */
 function conflictsOf(choice: Choice, owners: ReadonlyMap<string, string[]>): ConfigFault[] {
   const { file, ids } = choice.current!
-  return ids.flatMap((id, at): ConfigFault[] => {
-    const owner = owners.get(id)!.find((each) => each !== file)
+  return ids.flatMap((id, index): ConfigFault[] => {
+    const owner = owners.get(id)!.find((other) => other !== file)
     if (owner === undefined) return []
-    const path = `suppliers[${at}].id`
-    const line = choice.lineOf(['suppliers', at, 'id'])
+    const path = `suppliers[${index}].id`
+    const line = choice.lineOf(['suppliers', index, 'id'])
     const found = `${JSON.stringify(id)}, which ${owner} has, too`
     return [{ path, line, file, found, allowed: 'an id in one file' }]
   })

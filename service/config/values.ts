@@ -8,7 +8,11 @@ export type Path = readonly PropertyKey[]
 
 const plainKey = /^[^.[\]"]+$/
 
-/** A key with a character of the path's own is quoted: `callers.headers["x.key"]`. */
+/**
+ * The path as in a fault. A key with a character of the path's own is quoted: `callers.headers["x.key"]`.
+ *
+ * @param path keys, and indexes of lists from 0
+ */
 export const pathText = (path: Path) =>
   path.reduce<string>((text, part) => {
     if (typeof part === 'number') return `${text}[${part}]`
@@ -117,7 +121,8 @@ export function expand(value: unknown, path: Path, base: string, into: Expansion
   }
   if (into.tooDeep) return undefined
   if (typeof value === 'string') return expandText(value, path, into)
-  if (Array.isArray(value)) return value.map((item, at) => expand(item, [...path, at], base, into))
+  if (Array.isArray(value))
+    return value.map((item, index) => expand(item, [...path, index], base, into))
   if (value === null || typeof value !== 'object') return value
   if (isFileReference(value)) return readReference(value.file, path, base, into)
   const entries = Object.entries(value)

@@ -30,7 +30,7 @@ const opdWarningsOf = ({ id, opd }: SupplierConfig) =>
     : opdWarnings.filter(([meets]) => meets(opd)).map(([, text]) => `suppliers ${id}: opd.${text}`)
 
 const tlsWarningsOf = ({ id, endpoints, tls }: SupplierConfig) =>
-  tls === undefined || endpoints.some((each) => endpointOf(each).url.startsWith('https:'))
+  tls === undefined || endpoints.some((endpoint) => endpointOf(endpoint).url.startsWith('https:'))
     ? []
     : [`suppliers ${id}: tls has no effect: no endpoint begins with https://`]
 
@@ -47,7 +47,11 @@ const sealedWarningsOf = ({ models, opd }: Config) =>
     ? ['models.from without opd.decisionLog: no win of this node can be attributed']
     : []
 
-/** What is valid and probably not meant, one sentence each. */
+/**
+ * What is valid and probably not meant, one sentence each.
+ *
+ * @param config a valid configuration
+ */
 export function warningsOf(config: Config): string[] {
   const isPublic = !/^(127\.|localhost:|\[::1\])/.test(config.proxy.listen)
   const routes = config.suppliers.flatMap(({ id, endpoints, callers, opd }) => {

@@ -4,6 +4,9 @@ import { currentVersions, type FileVersions } from './files.ts'
 /**
  * Calls `changed` after a file changed and then stayed the same for `every` milliseconds: the first half of a file that
  * is still being written may be valid, with half of the suppliers.
+ *
+ * @param changed called at most once for each change
+ * @param every milliseconds between two looks, and for which the files must stay the same
  */
 export function watchFiles(changed: () => void, every = 250) {
   let known: FileVersions = new Map()

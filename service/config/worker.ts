@@ -124,17 +124,17 @@ function load({ file, port, known: knownDigests, before }: LoadTask): void {
   const known = new Set(knownDigests)
   const rows: string[] = []
   const all = digestsOf(suppliers, known, rows)
-  const digestsInUse = new Map(before?.map((each) => [each.file, each.digests]))
+  const digestsInUse = new Map(before?.map((entry) => [entry.file, entry.digests]))
   const knownFiles = supplierFiles.map(({ suppliers: read, ...used }): KnownFile => {
-    const of = read === null ? digestsInUse.get(used.file)! : digestsOf(read, known, rows)
-    all.push(...of)
-    return { ...used, digests: of }
+    const digests = read === null ? digestsInUse.get(used.file)! : digestsOf(read, known, rows)
+    all.push(...digests)
+    return { ...used, digests: digests }
   })
   if (config !== null) send(port, rows)
-  for (const each of [faults, keptFaults])
+  for (const list of [faults, keptFaults])
     send(
       port,
-      each.map((fault) => JSON.stringify(fault)),
+      list.map((fault) => JSON.stringify(fault)),
     )
   const summary = {
     config: config === null ? null : (rest as LoadSummary['config']),

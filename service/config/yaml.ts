@@ -84,12 +84,17 @@ function pathsAt(document: Document, offsets: readonly number[]): Path[] {
 }
 
 const pathOf = (nodes: readonly unknown[]): Path =>
-  nodes.flatMap<string | number>((node, at) => {
+  nodes.flatMap<string | number>((node, index) => {
     if (isPair(node)) return [isScalar(node.key) ? unmaskVariables(String(node.key.value)) : '?']
-    return isSeq(node) ? [node.items.indexOf(nodes[at + 1])] : []
+    return isSeq(node) ? [node.items.indexOf(nodes[index + 1])] : []
   })
 
-/** Reads YAML; faults have line and column. */
+/**
+ * Reads YAML; faults have line and column.
+ *
+ * @param text one document, in which `${NAME}` may be an unquoted value
+ * @returns the value and its faults, with the line (from 1) of each path
+ */
 export function readYaml(text: string): Yaml {
   const lines = new LineCounter()
   const document = parseDocument(maskVariables(text), {
@@ -97,8 +102,8 @@ export function readYaml(text: string): Yaml {
     prettyErrors: false,
     merge: true,
   })
-  const lineOf = (at: Path) => {
-    const node = document.getIn(at as unknown[], true)
+  const lineOf = (path: Path) => {
+    const node = document.getIn(path as unknown[], true)
     const range =
       isMap(node) || isScalar(node) ? node.range : (node as { range?: number[] } | undefined)?.range
     return range == null ? null : lines.linePos(range[0]!).line
@@ -112,10 +117,10 @@ export function readYaml(text: string): Yaml {
         document,
         problems.map(({ pos }) => pos[0]),
       )
-  const faults = problems.map(({ code, message, pos }, at): ConfigFault => {
+  const faults = problems.map(({ code, message, pos }, index): ConfigFault => {
     const { found, allowed } = recoverable[code] ?? fatal[code] ?? fallback
     return {
-      path: pathText(paths[at] ?? []),
+      path: pathText(paths[index] ?? []),
       line: lines.linePos(pos[0]).line,
       found: found ?? unmaskVariables(message),
       allowed,

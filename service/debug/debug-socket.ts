@@ -14,7 +14,11 @@ const longestPath = 103
 const ownerOnly = 0o700
 
 export const debugFolder = (stateDir: string) => join(resolve(stateDir), 'debug')
-/** The path of the socket of `bidweir debug`. */
+/**
+ * The path of the socket of `bidweir debug`.
+ *
+ * @param stateDir the state folder. The path of a socket has at most 107 bytes on Linux
+ */
 export const debugSocket = (stateDir: string) => join(debugFolder(stateDir), 'socket')
 
 const localCaller = {

@@ -37,7 +37,7 @@ interface OtherProcesses {
 
 interface Parts {
   log: LeveledLog
-  own: ProcessTools
+  tools: ProcessTools
   /** null: there are no other processes. */
   pool: OtherProcesses | null
   stateDir: string
@@ -100,21 +100,21 @@ export class Debugging implements DebugAccess {
   }
 
   async lateTurns(): Promise<Turn[]> {
-    const turns = await this.ofAll<LateTurn>('lateTurns', this.parts.own.lateTurns())
-    return turns.sort((one, other) => other.at - one.at).slice(0, maxTurns)
+    const turns = await this.ofAll<LateTurn>('lateTurns', this.parts.tools.lateTurns())
+    return turns.sort((one, other) => other.endedAt - one.endedAt).slice(0, maxTurns)
   }
 
   async refused(): Promise<(RefusedRequest & { process: number })[]> {
-    const requests = await this.ofAll<RefusedRequest>('refused', this.parts.own.refused())
-    return requests.sort((one, other) => other.at - one.at)
+    const requests = await this.ofAll<RefusedRequest>('refused', this.parts.tools.refused())
+    return requests.sort((one, other) => other.time - one.time)
   }
 
   /** A process that does not respond is left out. */
   private async ofAll<Row extends object>(
     method: string,
-    own: readonly Row[],
+    ownRows: readonly Row[],
   ): Promise<(Row & { process: number })[]> {
-    const all = own.map((row) => ({ ...row, process: 0 }))
+    const all = ownRows.map((row) => ({ ...row, process: 0 }))
     await this.parts.pool?.callAll<Row[]>(method, longestCall, (rows, process) => {
       for (const row of rows) all.push({ ...row, process })
     })
@@ -136,10 +136,10 @@ export class Debugging implements DebugAccess {
     process: number,
     requestOf: (path: string) => WatchRequest,
   ): Promise<Readable> {
-    const { own, pool, stateDir } = this.parts
+    const { tools, pool, stateDir } = this.parts
     const path = join(debugFolder(stateDir), randomUUID())
     const request = requestOf(path)
-    if (process === 0) await own.write(request)
+    if (process === 0) await tools.write(request)
     else await pool!.write(process, request)
     const file = createReadStream(path)
     await new Promise<void>((resolve, reject) => {

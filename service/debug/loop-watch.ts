@@ -10,7 +10,7 @@ import type { WatchRequest, WatchResponse, WatchStart } from './watch-messages.t
 
 export interface LateTurn {
   /** Milliseconds since the epoch, at its end. */
-  at: number
+  endedAt: number
   lateMs: number
   /** Of it, the time that the thread ran: if it is much less, other processes had the CPU, or it was limited. */
   cpuMs: number
@@ -90,7 +90,7 @@ export class LoopWatch {
     this.cpu = cpu
     if (late < lateAfter) return
     const stack = this.seen?.tick === tick ? this.seen.stack : null
-    const turn = { at: Date.now(), lateMs: late * 1000, cpuMs, gcMs: 0, stack }
+    const turn = { endedAt: Date.now(), lateMs: late * 1000, cpuMs, gcMs: 0, stack }
     this.turns.push({ tick, end: performance.now(), turn })
     if (this.turns.length > maxTurns) this.turns.shift()
   }

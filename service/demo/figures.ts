@@ -80,14 +80,14 @@ export interface Failures {
   noBids: number
 }
 
-const whole = (share: number) => `${Math.round(share * 100)} %`
+const wholePercent = (share: number) => `${Math.round(share * 100)} %`
 const percent = (share: number) => `${(share * 100).toFixed(1)} %`
 const digits = (amount: number) => (Math.abs(amount) < 10 ? 4 : 2)
 const money = (amount: number, currency: string) => `${currency} ${amount.toFixed(digits(amount))}`
 
-function kept(of: Kept | null): string {
-  if (of === null || !of.known) return 'not known yet'
-  return `${percent(of.at)} (${percent(of.lower)} to ${percent(of.upper)}, floor ${percent(of.floor)})`
+function kept(rate: Kept | null): string {
+  if (rate === null || !rate.known) return 'not known yet'
+  return `${percent(rate.at)} (${percent(rate.lower)} to ${percent(rate.upper)}, floor ${percent(rate.floor)})`
 }
 
 function todayText({ decided, wins, revenue, margin, currency }: Today): string {
@@ -118,8 +118,8 @@ export function story(console: string): string {
   const { holdout, minWinRate, minSpend, explore } = demoOpd
   return `What happens here
   ${rate} bid requests a second go to /bid/demo. A built-in supplier answers them, and a hidden market decides which bids win.
-  ${whole(1 - holdout)} of the auctions are priced: the model lowers bids, and keeps at least ${whole(minWinRate)} of the wins and ${whole(minSpend)} of the spend.
-  ${whole(holdout)} are the holdout: their bids keep their prices, to measure the rest. ${whole(explore)} explore a random price.
+  ${wholePercent(1 - holdout)} of the auctions are priced: the model lowers bids, and keeps at least ${wholePercent(minWinRate)} of the wins and ${wholePercent(minSpend)} of the spend.
+  ${wholePercent(holdout)} are the holdout: their bids keep their prices, to measure the rest. ${wholePercent(explore)} explore a random price.
   A win notice comes ${noticeDelay / 1000} s after its bid on average; 3 % are lost, and 1 % come twice. A bid without a notice for 20 s is a loss.
 What the figures mean
   today       bids that OPD decided since midnight, their wins, and revenue minus cleared prices of these wins

@@ -41,11 +41,11 @@ const countries = ['USA', 'DEU', 'GBR', 'FRA', 'ESP', 'BRA']
 /** Thirty publishers; the first ones have most of the traffic. */
 export function publishers(seed: number): Publisher[] {
   const random = mulberry32(hash('publishers', seed))
-  return Array.from({ length: 30 }, (_, at) => {
+  return Array.from({ length: 30 }, (_, index) => {
     const value = Math.log(1.2) + 0.6 * normal(random)
     return {
-      id: `pub-${at + 1}`,
-      domain: `${names[at % names.length]}${at < names.length ? '' : Math.floor(at / names.length) + 1}.example`,
+      id: `pub-${index + 1}`,
+      domain: `${names[index % names.length]}${index < names.length ? '' : Math.floor(index / names.length) + 1}.example`,
       country: countries[Math.floor(random() * countries.length)]!,
       value,
       competitor: value - 0.35 - 0.5 * random(),

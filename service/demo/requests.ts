@@ -123,7 +123,7 @@ export function makeRequest(
     at: 1,
     tmax: 200,
     cur: [random() < 0.03 ? 'EUR' : 'USD'],
-    imp: Array.from({ length: count }, (_, at) => makeImp(`${at + 1}`, kind, random)),
+    imp: Array.from({ length: count }, (_, index) => makeImp(`${index + 1}`, kind, random)),
     site: {
       ...{
         id: `site-${publisher.id}`,

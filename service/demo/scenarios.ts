@@ -14,7 +14,7 @@ interface Scenario {
 }
 
 const without = (query: URLSearchParams, name: string) =>
-  new URLSearchParams([...query].filter(([each]) => each !== name))
+  new URLSearchParams([...query].filter(([key]) => key !== name))
 
 export const scenarios: Readonly<Record<string, Scenario>> = {
   'no-macro': {

@@ -110,7 +110,7 @@ export const decisionEventOf = (record: DecisionRecord): StreamEvent => ({
   type: 'decision',
   decision: record.id,
   version: 1,
-  time: Math.floor(record.at),
+  time: Math.floor(record.decidedAt),
   ssp: record.supplier,
   mode: record.mode,
   arm: record.arm,
@@ -161,14 +161,14 @@ function winEventOf(row: LedgerRow, notices: Notices): StreamEvent | null {
   }
 }
 
-function lossEventOf({ decision, at, body }: Outcome): StreamEvent {
+function lossEventOf({ decision, at: time, body }: Outcome): StreamEvent {
   const { supplier, reason, least } = lossOutcome(body)
   return {
     schema: 1,
     type: 'loss',
     decision,
     version: 1,
-    time: Math.floor(at),
+    time: Math.floor(time),
     ssp: supplier,
     reason: reason ?? null,
     min_to_win: least ?? null,

@@ -34,12 +34,12 @@ export class LineRing {
     const length = Buffer.byteLength(line)
     const from = state[added]!
     if (((from - Atomics.load(state, taken)) | 0) + length > capacity) return false
-    const at = (from >>> 0) % capacity
-    if (at + length <= capacity) bytes.write(line, at)
+    const start = (from >>> 0) % capacity
+    if (start + length <= capacity) bytes.write(line, start)
     else {
       const copy = Buffer.from(line)
-      copy.copy(bytes, at, 0, capacity - at)
-      copy.copy(bytes, 0, capacity - at)
+      copy.copy(bytes, start, 0, capacity - start)
+      copy.copy(bytes, 0, capacity - start)
     }
     Atomics.store(state, added, (from + length) | 0)
     Atomics.notify(state, added)
@@ -90,11 +90,11 @@ export class LineRing {
     const from = Atomics.load(state, taken)
     const waiting = (Atomics.load(state, added) - from) | 0
     if (waiting === 0) return false
-    const at = (from >>> 0) % capacity
-    const length = Math.min(waiting, capacity - at, maxWrite)
+    const start = (from >>> 0) % capacity
+    const length = Math.min(waiting, capacity - start, maxWrite)
     let written = length
     try {
-      written = writeSync(file, bytes, at, length)
+      written = writeSync(file, bytes, start, length)
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'EAGAIN') {
         written = 0

@@ -30,7 +30,11 @@ const loggerOf = (level: string, fields: object | null, destination: pino.Destin
     destination,
   )
 
-/** The log of a command. It is written at once. */
+/**
+ * The log of a command. It is written at once.
+ *
+ * @param level the least severe level that is written
+ */
 export const createLog = (level: LogLevel): Log =>
   loggerOf(level, null, pino.destination({ fd: 2, sync: true }))
 

@@ -18,10 +18,10 @@ const isNamed = (name: string, wanted: string) =>
 /** Of a flat list of names and values; null: there is none, several, or one that is not valid. */
 export function traceParentOf(fields: readonly string[]): TraceParent | null {
   let value: string | null = null
-  for (let at = 0; at < fields.length; at += 2) {
-    if (!isNamed(fields[at]!, 'traceparent')) continue
+  for (let index = 0; index < fields.length; index += 2) {
+    if (!isNamed(fields[index]!, 'traceparent')) continue
     if (value !== null) return null
-    value = fields[at + 1]!
+    value = fields[index + 1]!
   }
   if (value === null) return null
   const [, version, traceId, spanId, flags, more] = format.exec(value) ?? []
@@ -36,10 +36,10 @@ export function withParent(
   keepsState: boolean,
 ): string[] {
   const out: string[] = []
-  for (let at = 0; at < fields.length; at += 2) {
-    const name = fields[at]!
+  for (let index = 0; index < fields.length; index += 2) {
+    const name = fields[index]!
     if (isNamed(name, 'traceparent') || (!keepsState && isNamed(name, 'tracestate'))) continue
-    out.push(name, fields[at + 1]!)
+    out.push(name, fields[index + 1]!)
   }
   out.push('traceparent', `00-${traceId}-${spanId}-01`)
   return out

@@ -16,7 +16,7 @@ import { newSpanId, newTraceId, traceParentOf, withParent } from './trace-contex
 const maxFollowed = 100
 
 /** Milliseconds since the epoch, of `performance.now()`. */
-const epoch = (at: number) => performance.timeOrigin + at
+const epoch = (timestamp: number) => performance.timeOrigin + timestamp
 const failed = new Set(['timeout', 'upstream_error', 'overload', 'unreadable'])
 
 /** A span that has begun. */

@@ -93,17 +93,17 @@ function add(counters: object, increments: Float64Array): void {
 class Increments {
   private readonly before = new WeakMap<object, Float64Array>()
 
-  of(counters: object): Float64Array {
+  incrementsOf(counters: object): Float64Array {
     const places = placesOf(counters)
     const before = this.beforeOf(counters, places.size)
     const changes: number[] = []
-    let at = 0
+    let offset = 0
     const compare = (value: number) => {
-      if (value !== before[at]!) {
-        changes.push(at, value - before[at]!)
-        before[at] = value
+      if (value !== before[offset]!) {
+        changes.push(offset, value - before[offset]!)
+        before[offset] = value
       }
-      at++
+      offset++
     }
     for (const place of places.list) {
       if (place instanceof Float64Array)
@@ -127,7 +127,7 @@ class Increments {
 class MapIncrements {
   private readonly before = new Map<string, number>()
 
-  of(counts: ReadonlyMap<string, number>): Map<string, number> {
+  incrementsOf(counts: ReadonlyMap<string, number>): Map<string, number> {
     const increments = new Map<string, number>()
     for (const [name, count] of counts) {
       const more = count - (this.before.get(name) ?? 0)
@@ -138,10 +138,10 @@ class MapIncrements {
   }
 }
 
-const controlOf = ({ modes: of }: SupplierStats) =>
+const controlOf = ({ modes: byMode }: SupplierStats) =>
   Object.fromEntries(
     modes.map((mode) => {
-      const { guard, theta, lambda, configured } = of[mode]
+      const { guard, theta, lambda, configured } = byMode[mode]
       return [mode, { guard, theta, lambda, configured }]
     }),
   ) as Record<Mode, Control>
@@ -166,31 +166,31 @@ export function countsTaker(stats: EngineStats, proxy: ProxyCounters): () => Cou
       const engine = stats.supplierStats(id)
       suppliers.push({
         id,
-        proxy: increments.of(metrics),
-        engine: increments.of(engine),
+        proxy: increments.incrementsOf(metrics),
+        engine: increments.incrementsOf(engine),
         control: controlOf(engine),
       })
     }
     const decoded = proxy.decoder.bytes - decodedBefore
     decodedBefore += decoded
-    const faults = increments.of(stats.faults)
+    const faults = increments.incrementsOf(stats.faults)
     return {
       ...{ requests, suppliers, faults, decoded, lag: proxy.largestLag.takeLargest() },
-      closed: closed.of(proxy.closed),
-      logged: logged.of(proxy.logged),
+      closed: closed.incrementsOf(proxy.closed),
+      logged: logged.incrementsOf(proxy.logged),
     }
   }
 }
 
 export function addCounts(counts: Counts, stats: EngineStats, proxy: ProxyCounters): void {
   for (const { id, proxy: requests, engine, control } of counts.suppliers) {
-    add(proxy.of(id), requests)
-    const own = stats.supplierStats(id)
-    add(own, engine)
+    add(proxy.metricsOf(id), requests)
+    const supplierStats = stats.supplierStats(id)
+    add(supplierStats, engine)
     for (const mode of modes) {
       const { configured, ...latest } = control[mode]
-      if (latest.guard !== null) Object.assign(own.modes[mode], latest)
-      own.modes[mode].configured ||= configured
+      if (latest.guard !== null) Object.assign(supplierStats.modes[mode], latest)
+      supplierStats.modes[mode].configured ||= configured
     }
   }
   add(stats.faults, counts.faults)

@@ -141,15 +141,22 @@ function createPool(count: number, parts: NodeParts): WorkerPool {
   })
 }
 
-/** A bid log that first waits for the decisions of the workers, then asks the other nodes. */
+/**
+ * A bid log that first waits for the decisions of the workers, then asks the other nodes.
+ *
+ * @param workers whose decisions are waited for
+ * @param shared the bid log of all nodes; null: there is none
+ * @param local the bid log of this process, which has the decisions of its workers
+ * @returns a log whose `find` is null if the shared log cannot be asked
+ */
 export const withWorkers = (
   workers: Pick<Workers, 'flush'>,
   shared: SharedBidLog | null,
-  own: BidLog,
+  local: BidLog,
 ): SharedBidLog => ({
   put: (record) => shared?.put(record),
   async find(bidId) {
     const [elsewhere = []] = await Promise.all([shared?.find(bidId), workers.flush()])
-    return elsewhere === null ? null : [...own.find(bidId), ...elsewhere]
+    return elsewhere === null ? null : [...local.find(bidId), ...elsewhere]
   },
 })

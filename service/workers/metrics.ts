@@ -13,7 +13,14 @@ import type { ProxyCounters } from '../../proxy/proxy.ts'
 import type { WorkerPool } from './pool.ts'
 import { aggregated, isOfProcess } from './process-metrics.ts'
 
-/** The metrics of the first process, with the process metrics of all. `prepare` is called before each scrape. */
+/**
+ * The metrics of the first process, with the process metrics of all.
+ *
+ * @param registry the metrics of the first process
+ * @param pool the workers
+ * @param counters of the whole node: those of the workers are included
+ * @returns `prepare` reads the metrics of the workers, and is called before each scrape
+ */
 export function nodeMetrics(
   registry: Registry,
   pool: WorkerPool,
@@ -22,12 +29,12 @@ export function nodeMetrics(
   let sums = new Map<string, RegisteredMetric>()
   /** The counters of this process include those of the workers. */
   function* requests(): Generator<[string, number]> {
-    let own = 0
+    let ownRequests = 0
     for (const { requests } of counters.suppliers.values())
-      for (const count of requests) own += count
+      for (const count of requests) ownRequests += count
     const workers = [...pool.requests()].sort(([one], [other]) => one - other)
-    for (const [, count] of workers) own -= count
-    yield ['0', own]
+    for (const [, count] of workers) ownRequests -= count
+    yield ['0', ownRequests]
     for (const [index, count] of workers) yield [String(index), count]
   }
   registerRows(registry, [
@@ -53,13 +60,13 @@ export function nodeMetrics(
   return {
     metrics: () => metricsOf(registry).map((metric) => sums.get(metric.name) ?? metric),
     async prepare() {
-      const own = await Promise.all(
+      const ownMetrics = await Promise.all(
         metricsOf(registry)
           .filter(isOfProcess)
           .map((metric) => metric.get()),
       )
       await pool.scrape()
-      const all = metricsOf(aggregated([own, ...pool.metrics.all()]))
+      const all = metricsOf(aggregated([ownMetrics, ...pool.metrics.all()]))
       sums = new Map(all.map((metric) => [metric.name, metric]))
     },
   }

@@ -66,7 +66,7 @@ const soon = 10_000
 /** Milliseconds between two checks of the progress: `caps.perDay` may be exceeded by the wins of one such interval. */
 const progressEvery = 100
 
-/** Each worker has a part of the share of memory that is the heap's (proxy/memory.ts). */
+/** Each worker has a part of the share of memory that is the heap's (proxy/memory-shares.ts). */
 const execArgvOf = (count: number) =>
   process.execArgv.map((flag) =>
     flag.replace(
@@ -217,8 +217,8 @@ export class WorkerPool {
     const reloading = this.listening()
     const peers = reloading.map(({ peer }) => peer)
     const results = await reloadAll(peers, config, changed, invalidOpd)
-    for (const [at, { status }] of results.entries())
-      if (status === 'rejected') reloading[at]!.child.kill('SIGKILL')
+    for (const [index, { status }] of results.entries())
+      if (status === 'rejected') reloading[index]!.child.kill('SIGKILL')
   }
 
   drain(): void {

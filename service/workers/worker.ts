@@ -62,8 +62,8 @@ class Outbox {
       (row) => void this.rows.push(row),
       (row) => void this.facetRows.push(row),
     )
-    const entry = (kind: DecisionLine) => (of: object) => {
-      if (this.entries.length < maxEntries) this.entries.push([kind, of])
+    const entry = (kind: DecisionLine) => (value: object) => {
+      if (this.entries.length < maxEntries) this.entries.push([kind, value])
       else this.dropped++
     }
     this.sink = {
@@ -147,7 +147,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
     keysOf: ({ opd }) => opd.keys!,
     engine: {
       learners: {
-        of: (mode) => modelManager.of(mode),
+        learnerOf: (mode) => modelManager.learnerOf(mode),
         version: (mode) => versions[mode],
         epoch: (mode) => modelManager.epoch(mode),
       },

@@ -71,6 +71,6 @@ t.test('no id is sent twice', async (t) => {
 })
 
 t.test('the mix is 70 % no-bids, 25 % bids, 5 % VAST', async (t) => {
-  const share = (kind: string) => mix.filter((each) => each === responses[kind]).length
+  const share = (kind: string) => mix.filter((response) => response === responses[kind]).length
   t.strictSame([share('no-bid'), share('bid'), share('vast')], [70, 25, 5])
 })

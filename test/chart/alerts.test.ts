@@ -29,16 +29,16 @@ const metricsIn = (text: string) => text.match(/\b(?:(?:bidweir|process|kube)_\w
 function batches(alerts: readonly string[]) {
   const made: { metrics: Set<string>; alerts: string[] }[] = []
   for (const alert of alerts) {
-    const { expr } = rules.find((each) => each.alert === alert)!
+    const { expr } = rules.find((rule) => rule.alert === alert)!
     const metrics = new Set([expr, ...Object.keys(cases.fires[alert]!)].flatMap(metricsIn))
-    const batch = made.find((each) => metrics.isDisjointFrom(each.metrics))
+    const batch = made.find((group) => metrics.isDisjointFrom(group.metrics))
     if (batch === undefined) made.push({ metrics, alerts: [alert] })
     else {
       batch.metrics = batch.metrics.union(metrics)
       batch.alerts.push(alert)
     }
   }
-  return made.map((each) => each.alerts)
+  return made.map((group) => group.alerts)
 }
 
 const group = (name: string, series: Series, expected: Record<string, boolean>) => ({
@@ -54,8 +54,8 @@ const group = (name: string, series: Series, expected: Record<string, boolean>) 
 
 const inNamespace = (series: Series, namespace: string): Series =>
   Object.fromEntries(
-    Object.entries(series).map(([each, values]) => [
-      each.replace('namespace="n"', `namespace="${namespace}"`),
+    Object.entries(series).map(([name, values]) => [
+      name.replace('namespace="n"', `namespace="${namespace}"`),
       values,
     ]),
   )
@@ -176,9 +176,9 @@ t.test('the PrometheusRule has the alerts, each with its runbook link', needsHel
   for (const { alert, expr, annotations } of alerts) {
     t.equal(annotations['runbook_url'], `https://docs.example/alerts#${alert.toLowerCase()}`)
     const selectors = expr.match(/\b(?:bidweir[_:][\w:]+|kube_\w+)(\{[^}]*\})?/g)!
-    for (const each of selectors) t.match(each, /\{namespace="bids"[,}]/, alert)
+    for (const selector of selectors) t.match(selector, /\{namespace="bids"[,}]/, alert)
     const without = expr.replaceAll(/\{namespace="bids",?/g, '{').replaceAll('{}', '')
-    t.equal(without, rules.find((each) => each.alert === alert)!.expr)
+    t.equal(without, rules.find((rule) => rule.alert === alert)!.expr)
   }
 })
 

@@ -59,8 +59,8 @@ t.test('every metric of a dashboard or an alert is one of the service', async (t
 })
 
 t.test('Prometheus understands every query', needsPromtool, async (t) => {
-  const rules = queries.map(({ expr }, at) => ({
-    record: `panel:${at}`,
+  const rules = queries.map(({ expr }, index) => ({
+    record: `panel:${index}`,
     expr: expr.replaceAll('$__rate_interval', '5m'),
   }))
   const file = join(t.testdir({}), 'panels.yaml')
@@ -77,19 +77,19 @@ const grafana = (file: string, definition: string) => {
 }
 
 t.test('each dashboard is one by the schemas of Grafana', async (t) => {
-  const [whole, options] = [grafana('dashboard', 'Dashboard'), grafana('timeseries', 'Options')]
+  const [matched, options] = [grafana('dashboard', 'Dashboard'), grafana('timeseries', 'Options')]
   const query = grafana('prometheus', 'Dataquery')
   const faults = (schema: z.ZodType, value: unknown) => schema.safeParse(value).error?.issues ?? []
-  for (const each of dashboards) {
-    t.same(faults(whole, each), [], each.uid)
-    for (const panel of each.panels) {
+  for (const dashboard of dashboards) {
+    t.same(faults(matched, dashboard), [], dashboard.uid)
+    for (const panel of dashboard.panels) {
       if (panel.type === 'timeseries') t.same(faults(options, panel.options), [], panel.title)
       for (const target of panel.targets) t.same(faults(query, target), [], panel.title)
     }
   }
   const { panels, ...rest } = dashboards[0]!
   t.not(
-    faults(whole, { ...rest, panels: [{ ...panels[0], titel: 'a' }] }).length,
+    faults(matched, { ...rest, panels: [{ ...panels[0], titel: 'a' }] }).length,
     0,
     'a key of no panel',
   )

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import t from 'tap'
 import { parse } from 'yaml'
 import { chartFiles, valueRows } from '../../docs/generate/chart.ts'
-import { bidLogLimit, heldBytesLimit } from '../../proxy/memory.ts'
+import { bidLogLimit, heldBytesLimit } from '../../proxy/memory-shares.ts'
 import { chart, root } from './helm.ts'
 
 t.test('generated files of the chart are what the code says (npm run docs)', async (t) => {

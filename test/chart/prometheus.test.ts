@@ -76,7 +76,7 @@ t.test('every panel has data from a demo', { skip }, async (t) => {
   t.equal((await fetch(`http://127.0.0.1:${bidweir.adminPort}/api/svc/ssp/`)).status, 401)
   const labels = { namespace: 'n', service: 's', pod: 'p' }
   const { port, callAgent, askFailing } = await nodeOnRedis(t)
-  const targets = [bidweir.adminPort, port].map((each) => `127.0.0.1:${each}`)
+  const targets = [bidweir.adminPort, port].map((port) => `127.0.0.1:${port}`)
   const config = {
     global: { scrape_interval: '1s', scrape_timeout: '1s', evaluation_interval: '1s' },
     // the recording rules of the overview
@@ -124,11 +124,11 @@ t.test('every panel has data from a demo', { skip }, async (t) => {
     await Promise.all([callAgent(), askFailing()])
     const before = missing.length
     const without: typeof wanted = []
-    for (const each of missing) {
-      const asked = each.expr
+    for (const rule of missing) {
+      const asked = rule.expr
         .replaceAll('$__rate_interval', '30s')
         .replaceAll(/\$(namespace|service|ssp)/g, '.*')
-      if (!(await hasData(asked))) without.push(each)
+      if (!(await hasData(asked))) without.push(rule)
     }
     missing = without
     if (missing.length < before) t.comment(`without data: ${missing.map(({ title }) => title)}`)

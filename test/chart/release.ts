@@ -22,10 +22,10 @@ export function layOut(
     const path = file!.replace('/etc/bidweir', dir)
     const [folder, name] = path.split('/').slice(-2) as [string, string]
     const field = name === 'url' ? `${folder}-url` : name
-    const own = secret[field]
+    const secretValue = secret[field]
     const standIn = standIns[field] ?? Buffer.alloc(32, 7).toString('base64url')
     mkdirSync(dirname(path), { recursive: true })
-    writeFileSync(path, own === undefined ? standIn : Buffer.from(own, 'base64'))
+    writeFileSync(path, secretValue === undefined ? standIn : Buffer.from(secretValue, 'base64'))
   }
   const file = join(dir, 'bidweir.yaml')
   writeFileSync(file, edit(config.replaceAll('/etc/bidweir', dir)))

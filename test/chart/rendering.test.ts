@@ -36,7 +36,7 @@ interface Workload {
   template: { metadata: Metadata; spec: PodSpec }
 }
 const kindOf = <Spec>(kind: string, ...sets: string[]) =>
-  rendered(...sets).filter((each) => each.kind === kind) as unknown as {
+  rendered(...sets).filter((manifest) => manifest.kind === kind) as unknown as {
     metadata: Metadata
     spec: Spec
   }[]
@@ -100,7 +100,7 @@ t.test('a rolling update fits a node of two cores', needsHelm, async (t) => {
   const requests = podOf().spec.containers.map(({ resources }) =>
     Number.parseInt(resources.requests.cpu, 10),
   )
-  const millis = requests.reduce((sum, each) => sum + each, 0)
+  const millis = requests.reduce((sum, request) => sum + request, 0)
   t.ok(2 * millis < 1000, 'two pods beside what a cluster itself runs')
 })
 

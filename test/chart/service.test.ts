@@ -39,7 +39,7 @@ t.test('the pod of `helm test` finds a release that serves', needsHelm, async (t
       .replace('http://test-bidweir-notices:8082', `http://127.0.0.1:${noticesPort}`)
       .replace('http://test-bidweir-proxy:8080', `http://127.0.0.1:${service.proxyPort}`)
       .replaceAll('/etc/bidweir', dir)
-  const own = manifests(
+  const serviceManifests = manifests(
     template(
       '--set',
       'suppliers.acme.endpoints[0]=https://a.example/,suppliers.bolt.opd.enabled=true',
@@ -70,7 +70,9 @@ t.test('the pod of `helm test` finds a release that serves', needsHelm, async (t
   ]
   for (const step of steps) t.match(good.text, new RegExp(`^ok ${step}$`, 'm'))
 
-  const others = await test(localized(own).replace('timeLimit = 120_000', 'timeLimit = 0'))
+  const others = await test(
+    localized(serviceManifests).replace('timeLimit = 120_000', 'timeLimit = 0'),
+  )
   t.not(others.code, 0)
   t.match(others.text, /not served: acme,bolt/)
 

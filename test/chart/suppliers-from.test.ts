@@ -13,7 +13,8 @@ interface Pod {
   volumes: { name: string; configMap?: { name: string; optional: boolean } }[]
 }
 const podOf = (objects: readonly Manifest[], kind: string) =>
-  (objects.find((each) => each.kind === kind)!.spec as { template: { spec: Pod } }).template.spec
+  (objects.find((object) => object.kind === kind)!.spec as { template: { spec: Pod } }).template
+    .spec
 
 const configOf = (objects: readonly Manifest[]) =>
   parse(objects.find(({ kind }) => kind === 'ConfigMap')!.data!['bidweir.yaml']!) as {
@@ -48,7 +49,7 @@ t.test(
         suppliersFrom,
       )
       const mounted = mounts.map(
-        ({ name }) => volumes.find((each) => each.name === name)!.configMap,
+        ({ name }) => volumes.find((volume) => volume.name === name)!.configMap,
       )
       t.same(mounted, [
         { name: 'east', optional: optional[0] },

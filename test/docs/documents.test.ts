@@ -71,10 +71,10 @@ t.test('every file, folder and npm script that a document names exists', async (
       const quoted = [...text.matchAll(/`([^`\n]+)`/g)].flatMap(
         ([, code]) => code!.match(path) ?? [],
       )
-      const absent = quoted.filter((each) => !/NAME|\.\.\./.test(each) && files(each).length === 0)
+      const absent = quoted.filter((text) => !/NAME|\.\.\./.test(text) && files(text).length === 0)
       const named = [...text.matchAll(/npm run (?:-s )?([\w:-]+)/g)].map(([, script]) => script!)
       return [...absent, ...named.filter((script) => !(script in scripts))].map(
-        (each) => `${name}: ${each}`,
+        (script) => `${name}: ${script}`,
       )
     })
   t.same(faults, [])
@@ -104,7 +104,7 @@ t.test('every metric that a document or an example names exists', async (t) => {
         .filter(
           (metric) => !known.has(metric) && !known.has(metric.replace(/_(bucket|sum|count)$/, '')),
         )
-        .filter((metric) => ![...known].some((each) => each.startsWith(`${metric}_`)))
+        .filter((metric) => ![...known].some((name) => name.startsWith(`${metric}_`)))
         .map((metric) => `${name}: ${metric}`),
     )
   t.same(faults, [])
@@ -123,7 +123,7 @@ function hasKey(schema: Schema | undefined, path: readonly string[]): boolean {
   if (key === undefined) return true
   return (
     hasKey(schema.properties?.[key], rest) ||
-    (schema.anyOf ?? []).some((each) => hasKey(each, path)) ||
+    (schema.anyOf ?? []).some((part) => hasKey(part, path)) ||
     (schema.items !== undefined && hasKey(schema.items, path))
   )
 }

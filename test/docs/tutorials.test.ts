@@ -49,13 +49,13 @@ const servers: Readonly<Record<string, Server>> = {
   keycloak: {
     absent: keycloakAbsent,
     start: (_state, t) => {
-      const own = ownKeycloak('root')
-      t.teardown(() => rmSync(own, { recursive: true, force: true }))
-      const { command, args, env } = keycloakCommand(own, 8180)
+      const keycloak = ownKeycloak('root')
+      t.teardown(() => rmSync(keycloak, { recursive: true, force: true }))
+      const { command, args, env } = keycloakCommand(keycloak, 8180)
       return `
       ${Object.entries(env)
         .map(([name, value]) => `${name}='${value}'`)
-        .join(' ')} ${command} ${args.join(' ')} >${own}/log 2>&1 &
+        .join(' ')} ${command} ${args.join(' ')} >${keycloak}/log 2>&1 &
       until curl -sf http://127.0.0.1:8180/realms/master >/dev/null; do sleep 0.5; done`
     },
   },
@@ -109,13 +109,13 @@ function checkOutput(t: Test, blocks: readonly Block[], out: string) {
     else {
       const printed = out.split(`${mark(before!)}\n`)[1]?.split('\n=== line ')[0] ?? ''
       let rest = printed.split('\n')
-      for (const line of block.body.split('\n').filter((each) => each.trim() !== '')) {
-        const at = rest.findIndex((each) => pattern(line).test(each))
-        if (at < 0) {
+      for (const line of block.body.split('\n').filter((text) => text.trim() !== '')) {
+        const index = rest.findIndex((text) => pattern(line).test(text))
+        if (index < 0) {
           t.fail(`line ${block.line}: "${line}" is not in the output`, { printed })
           return
         }
-        rest = rest.slice(at + 1)
+        rest = rest.slice(index + 1)
       }
       t.pass(`the output that line ${block.line} shows`)
     }
@@ -178,7 +178,7 @@ t.jobs = 3
 /** One page: `node test/docs/tutorials.test.ts 05`. */
 const only = process.argv[2] ?? ''
 for (const name of readdirSync(folder).filter(
-  (each) => /^\d.*\.md$/.test(each) && each.startsWith(only),
+  (name) => /^\d.*\.md$/.test(name) && name.startsWith(only),
 )) {
   const page = readFileSync(join(folder, name), 'utf8')
   const needs = /<!-- needs: (.*) -->/.exec(page)?.[1]?.split(' ') ?? []
@@ -187,7 +187,7 @@ for (const name of readdirSync(folder).filter(
   t.test(name, { skip }, async (t) => {
     const [cwd, home, state] = [newFolder(), newFolder(), newFolder()]
     t.teardown(() => {
-      for (const each of [cwd, home, state]) rmSync(each, { recursive: true, force: true })
+      for (const folder of [cwd, home, state]) rmSync(folder, { recursive: true, force: true })
     })
     install(home)
     const blocks = blocksOf(page)

@@ -25,8 +25,8 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '../..')
 const dockerfile = join(root, 'Dockerfile')
 const said = (word: string) =>
   instructions(dockerfile)
-    .filter((each) => each.word === word)
-    .map((each) => each.rest)
+    .filter((instruction) => instruction.word === word)
+    .map((instruction) => instruction.rest)
 
 t.test('one argument pins the base, and nothing else is fetched', async (t) => {
   t.same(said('ARG')[0], 'NODE=node:26-slim')
@@ -142,14 +142,14 @@ t.test('the stages build in a clean folder, and what they make serves', needsRoo
 
   const files = (folder: string): string[] =>
     readdirSync(folder, { recursive: true, withFileTypes: true })
-      .filter((each) => !each.isDirectory())
-      .map((each) => join(each.parentPath, each.name).slice(image.root.length))
+      .filter((entry) => !entry.isDirectory())
+      .map((entry) => join(entry.parentPath, entry.name).slice(image.root.length))
   const all = files(image.root)
 
   t.test('it has node and a shell, no package manager and no setuid program', async (t) => {
     const programs = all.filter((name) => /\/s?bin\//.test(name) && !name.startsWith('/app/'))
-    const own = ['/usr/local/bin/bidweir', '/usr/local/bin/node']
-    t.same(programs.sort(), ['/bin/cat', '/bin/ls', '/bin/sh', '/bin/tar', ...own])
+    const ownPrograms = ['/usr/local/bin/bidweir', '/usr/local/bin/node']
+    t.same(programs.sort(), ['/bin/cat', '/bin/ls', '/bin/sh', '/bin/tar', ...ownPrograms])
     const ids = all.filter((name) => lstatSync(join(image.root, name)).mode & 0o6000)
     t.same(ids, [])
     t.ok(
@@ -194,7 +194,10 @@ t.test('the stages build in a clean folder, and what they make serves', needsRoo
       packages: Record<string, { name?: string; version: string; optional?: boolean }>
     }
     const missing = Object.entries(packages)
-      .map(([path, of]) => `${of.name ?? path.split('node_modules/').at(-1)}@${of.version}`)
+      .map(
+        ([path, manifest]) =>
+          `${manifest.name ?? path.split('node_modules/').at(-1)}@${manifest.version}`,
+      )
       .filter((name) => !listed.has(name))
     t.same(missing, [])
     t.notOk([...listed].some((name) => name.startsWith('typescript@')))
@@ -242,8 +245,10 @@ t.test('the stages build in a clean folder, and what they make serves', needsRoo
     )
     t.equal(made.status, 0, made.stderr.toString())
     rmSync(join(cache, name), { recursive: true })
-    const [own = ''] = readdirSync(mine)
-    cpSync(join(mine, own), join(cache, own.replace(/\d+$/, '65532')), { recursive: true })
+    const [entryName = ''] = readdirSync(mine)
+    cpSync(join(mine, entryName), join(cache, entryName.replace(/\d+$/, '65532')), {
+      recursive: true,
+    })
     // As the Dockerfile does.
     t.equal(spawnSync('chmod', ['-R', 'a+rX', cache]).status, 0)
     const folder = join(dir, 'temporary')

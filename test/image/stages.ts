@@ -125,8 +125,8 @@ export function build(options: BuildOptions): Stage[] {
       mkdirSync(inside(last(), '.'), { recursive: true })
     },
     ENV(rest) {
-      const at = rest.indexOf('=')
-      last().env[rest.slice(0, at)] = rest.slice(at + 1)
+      const separator = rest.indexOf('=')
+      last().env[rest.slice(0, separator)] = rest.slice(separator + 1)
     },
     COPY(rest) {
       const flags = new Map(

@@ -147,7 +147,7 @@ t.test('a reload writes to a new file after a rotation, to another path, or nowh
   proxy.proxy.configure(proxySchema.parse({ listen: '127.0.0.1:0' }))
   await bid('acme')
   t.same(
-    [path, `${path}.1`, other].map((each) => linesOf(each).length),
+    [path, `${path}.1`, other].map((path) => linesOf(path).length),
     [1, 1, 1],
   )
 })

@@ -137,8 +137,8 @@ t.test('clocks 40 minutes apart', { skip: postgresAbsent }, async (t) => {
     ] as const) {
       const answer = await call(node, token, `/api/svc/models/${verb}`, 'POST', {})
       t.equal(answer.status, 200, verb)
-      for (const each of [fast, slow])
-        await until(async () => (await frozen(each)) === (verb === 'freeze'))
+      for (const node of [fast, slow])
+        await until(async () => (await frozen(node)) === (verb === 'freeze'))
     }
     const held = async (node: Node) => {
       const bid = await node.bid({ id: crypto.randomUUID(), price: 1.5 })
@@ -150,7 +150,7 @@ t.test('clocks 40 minutes apart', { skip: postgresAbsent }, async (t) => {
     ] as const) {
       const answer = await call(node, token, '/api/svc/opd/acme/', 'PUT', { hold })
       t.equal(answer.status, 200)
-      for (const each of [fast, slow]) await until(async () => (await held(each)) === hold)
+      for (const node of [fast, slow]) await until(async () => (await held(node)) === hold)
     }
   })
 

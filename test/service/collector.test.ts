@@ -51,8 +51,8 @@ service:
   const headers = { traceparent: `00-${trace}-${'c'.repeat(16)}-01` }
   const { svcOpd } = await node.bid({ id: 'b1', headers })
   await node.notify({ bid_id: 'b1', price: '0.5', svc_opd: svcOpd }, headers)
-  await until(() => receiver.of(trace).length === 3)
-  const named = (name: string) => receiver.of(trace).find((span) => span.name === name)!
+  await until(() => receiver.spansOf(trace).length === 3)
+  const named = (name: string) => receiver.spansOf(trace).find((span) => span.name === name)!
   const bid = named('POST /bid/{ssp}')
   t.match(bid, { kind: 2, parent: 'c'.repeat(16), attributes: { 'bidweir.ssp': 'acme' } })
   t.match(named('POST'), { kind: 3, parent: bid.id })

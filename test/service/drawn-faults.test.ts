@@ -90,11 +90,11 @@ t.test('drawn faults', { skip: postgresAbsent || redisAbsent }, async (t) => {
     }
   }
   const lasts = () => timePasses(300 + 3000 * roll(), 'a fault lasts')
-  async function startAgain(at: number): Promise<void> {
+  async function startAgain(index: number): Promise<void> {
     // A node does not start without its database.
     await until(async () => {
-      nodes[at] = await start(places[at]!).catch(() => null)
-      return nodes[at] !== null
+      nodes[index] = await start(places[index]!).catch(() => null)
+      return nodes[index] !== null
     })
   }
   const readOnly = 'alter system set default_transaction_read_only = on'
@@ -102,7 +102,7 @@ t.test('drawn faults', { skip: postgresAbsent || redisAbsent }, async (t) => {
   const reload = 'select pg_reload_conf()'
   const terminate = `select pg_terminate_backend(pid) from pg_stat_activity
     where pid <> pg_backend_pid() and backend_type = 'client backend'`
-  const faults: Record<string, (at: number) => Promise<unknown>> = {
+  const faults: Record<string, (index: number) => Promise<unknown>> = {
     'Redis is killed': async () => {
       await redis.stop()
       await lasts()
@@ -124,20 +124,20 @@ t.test('drawn faults', { skip: postgresAbsent || redisAbsent }, async (t) => {
       await lasts()
       await ask(ports.redis, 'REPLICAOF NO ONE')
     },
-    'the link to Redis is lost': async (at) => {
-      places[at]!.toRedis.swallow(true)
+    'the link to Redis is lost': async (index) => {
+      places[index]!.toRedis.swallow(true)
       await lasts()
-      places[at]!.toRedis.swallow(false)
+      places[index]!.toRedis.swallow(false)
     },
-    'the link to PostgreSQL is lost': async (at) => {
-      places[at]!.toPostgres.swallow(true)
+    'the link to PostgreSQL is lost': async (index) => {
+      places[index]!.toPostgres.swallow(true)
       await lasts()
-      places[at]!.toPostgres.swallow(false)
+      places[index]!.toPostgres.swallow(false)
     },
-    'answers of PostgreSQL are lost': async (at) => {
-      places[at]!.toPostgres.deafen(true)
+    'answers of PostgreSQL are lost': async (index) => {
+      places[index]!.toPostgres.deafen(true)
       await lasts()
-      places[at]!.toPostgres.deafen(false)
+      places[index]!.toPostgres.deafen(false)
     },
     'PostgreSQL hangs': async () => {
       postgres.freeze(true)
@@ -157,20 +157,20 @@ t.test('drawn faults', { skip: postgresAbsent || redisAbsent }, async (t) => {
     },
     'the ledger of PostgreSQL is locked': () =>
       query('begin', 'lock table ledger_days', `select pg_sleep(${(3 * roll()).toFixed(2)})`),
-    'a node is killed': async (at) => {
-      const node = nodes[at]!
-      nodes[at] = null
+    'a node is killed': async (index) => {
+      const node = nodes[index]!
+      nodes[index] = null
       await node.stop('SIGKILL')
-      await startAgain(at)
+      await startAgain(index)
     },
-    'a node is stopped in order': async (at) => {
-      const node = nodes[at]!
-      nodes[at] = null
+    'a node is stopped in order': async (index) => {
+      const node = nodes[index]!
+      nodes[index] = null
       t.equal(await node.stop('SIGTERM'), 0)
-      await startAgain(at)
+      await startAgain(index)
     },
-    'a node does not run for a while': async (at) => {
-      const { child } = nodes[at]!.bidweir
+    'a node does not run for a while': async (index) => {
+      const { child } = nodes[index]!.bidweir
       child.kill('SIGSTOP')
       await lasts()
       child.kill('SIGCONT')
@@ -246,12 +246,12 @@ t.test('drawn faults', { skip: postgresAbsent || redisAbsent }, async (t) => {
   const bidders = Promise.all([auctions(), auctions()])
   const reporters = Promise.all(Array.from({ length: 32 }, report))
   for (let n = 0; n < faultCount; n++) {
-    const at = Math.floor(roll() * nodeCount)
+    const index = Math.floor(roll() * nodeCount)
     const [one, other] = [pick(Object.keys(faults)), pick(Object.keys(faults))]
     // Two faults of one thing would end each other.
     const drawn = subjectOf(one) === subjectOf(other) ? [one] : [one, other]
     t.comment(drawn.join(', and '))
-    await Promise.all(drawn.map((name) => faults[name]!(at)))
+    await Promise.all(drawn.map((name) => faults[name]!(index)))
   }
   isCalm = true
   await bidders

@@ -45,7 +45,7 @@ t.test(
     t.match(first.stdout(), /^admin +http:\/\/127\.0\.0\.1:8081\/$/m)
     t.match(first.stdout(), /^user +admin$/m)
     const lines = first.stdout().split('\n')
-    const line = lines.filter((each) => each.includes('curl'))
+    const line = lines.filter((line) => line.includes('curl'))
     t.equal(line.length, 1)
     t.match(line[0], /^curl /, 'on a line of its own')
     const pasted = async () => {

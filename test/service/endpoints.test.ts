@@ -50,10 +50,10 @@ function callsOf(node: Api) {
         body: JSON.stringify(body),
       }),
     /** Whether an endpoint gets none of 20 requests. */
-    getsNone: async (of: { bids: number }) => {
-      const before = of.bids
+    getsNone: async (counts: { bids: number }) => {
+      const before = counts.bids
       await send(20)
-      return of.bids === before
+      return counts.bids === before
     },
   }
 }
@@ -77,10 +77,13 @@ t.test('the API says why an endpoint is out, since when, and when it is tried ag
     { url: good.url, nodes: [{ state: 'up', reason: null, last_error: null }] },
   ])
   t.notMatch(JSON.stringify(found), /s3cret/)
-  const [of] = found[0]!.nodes as { since: string; next_try: string; last_error_at: string }[]
+  const [failing] = found[0]!.nodes as { since: string; next_try: string; last_error_at: string }[]
   const time = (text: string) => Date.parse(text)
-  t.ok(time(of!.since) <= time(of!.next_try) && time(of!.next_try) - time(of!.since) > 50_000)
-  t.ok(Math.abs(time(of!.last_error_at) - Date.now()) < 60_000)
+  t.ok(
+    time(failing!.since) <= time(failing!.next_try) &&
+      time(failing!.next_try) - time(failing!.since) > 50_000,
+  )
+  t.ok(Math.abs(time(failing!.last_error_at) - Date.now()) < 60_000)
 
   bad.status = 204
   t.equal((await put({ endpoint: bad.url, action: 'restore' })).status, 200)
@@ -109,7 +112,7 @@ t.test('all processes of a node act on health checks and on operators', async (t
   t.ok(await getsNone(one))
   const after = await node.requestsByWorker()
   t.ok(
-    after.every((requests, at) => requests > before[at]!),
+    after.every((requests, index) => requests > before[index]!),
     `both processes have sent: ${before} ${after}`,
   )
   one.health = 200

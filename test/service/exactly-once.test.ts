@@ -42,8 +42,8 @@ interface Win {
 
 /** Exact, in millionths. */
 function micros(text: string): bigint {
-  const [whole = '0', digits = ''] = text.replace('-', '').split('.')
-  const value = BigInt(whole + digits.padEnd(6, '0').slice(0, 6))
+  const [integer = '0', digits = ''] = text.replace('-', '').split('.')
+  const value = BigInt(integer + digits.padEnd(6, '0').slice(0, 6))
   return text.startsWith('-') ? -value : value
 }
 
@@ -54,13 +54,13 @@ t.test('exactly once', { skip: postgresAbsent || redisAbsent }, async (t) => {
   const link = await tcpProxy(Number(new URL(redis.url).port))
   const folders = [newFolder(), newFolder(), newFolder()]
   /** The one that is killed has a process of its own. */
-  const start = (at: number) =>
-    (at === 1 ? startNode : serveNode)({
+  const start = (index: number) =>
+    (index === 1 ? startNode : serveNode)({
       endpoint: supplier.url,
       auth: 'none',
-      folder: folders[at]!,
+      folder: folders[index]!,
       more: `store: {database: "${postgres.url}", redis: "${
-        at === 2 ? `redis://127.0.0.1:${link.port}` : redis.url
+        index === 2 ? `redis://127.0.0.1:${link.port}` : redis.url
       }"}\nopd: {keys: [{id: 1, secret: ${key}}]}`,
       suppliers: [
         'id: acme, opd: {enabled: true, holdout: 0}',
@@ -68,7 +68,7 @@ t.test('exactly once', { skip: postgresAbsent || redisAbsent }, async (t) => {
       ],
     })
   const nodes: Node[] = []
-  for (const at of folders.keys()) nodes.push(await start(at))
+  for (const index of folders.keys()) nodes.push(await start(index))
   t.teardown(async () => {
     await Promise.all(nodes.map((node) => node.stop('SIGKILL')))
     await Promise.all([supplier.close(), link.close(), redis.stop(), postgres.close()])
@@ -79,10 +79,10 @@ t.test('exactly once', { skip: postgresAbsent || redisAbsent }, async (t) => {
   while (won.length < wins) {
     const ssp = auctionCount++ % 4 === 0 ? 'both' : 'acme'
     const events = ssp === 'both' ? ['win', 'billing'] : ['win']
-    const auctions = nodes.map((node, at) => ({
+    const auctions = nodes.map((node, index) => ({
       node,
       asked: Array.from({ length: bidsOfAuction }, (_, n) => ({
-        id: `b${won.length + at * bidsOfAuction + n}`,
+        id: `b${won.length + index * bidsOfAuction + n}`,
         ssp,
         price: Number((0.5 + 4 * roll()).toFixed(4)),
       })),
@@ -98,10 +98,10 @@ t.test('exactly once', { skip: postgresAbsent || redisAbsent }, async (t) => {
   const again = Array.from({ length: Math.round(once.length * 0.3) }, () => {
     return once[Math.floor(roll() * once.length)]!
   })
-  const events = [...once, ...again].map((each) => ({ ...each, context: roll() < 0.5 }))
-  for (let at = events.length - 1; at > 0; at--) {
-    const other = Math.floor(roll() * (at + 1))
-    ;[events[at], events[other]] = [events[other]!, events[at]!]
+  const events = [...once, ...again].map((event) => ({ ...event, context: roll() < 0.5 }))
+  for (let index = events.length - 1; index > 0; index--) {
+    const other = Math.floor(roll() * (index + 1))
+    ;[events[index], events[other]] = [events[other]!, events[index]!]
   }
 
   /** What happens when this part of the notices has been sent. */
@@ -149,9 +149,9 @@ t.test('exactly once', { skip: postgresAbsent || redisAbsent }, async (t) => {
     for (let event = await nextEvent(); event !== undefined; event = await nextEvent()) {
       const { win, context } = event
       const query = { bid_id: win.id, price: win.cleared, event: event.event }
-      for (let at = next % nodes.length; ; at = (at + 1) % nodes.length) {
+      for (let index = next % nodes.length; ; index = (index + 1) % nodes.length) {
         const given = context ? { ...query, svc_opd: win.svcOpd } : query
-        const answer = await nodes[at]!.notify(given).catch(() => null)
+        const answer = await nodes[index]!.notify(given).catch(() => null)
         if (answer?.http === 200) {
           const status = String(answer.body['status'])
           answers[status] = (answers[status] ?? 0) + 1

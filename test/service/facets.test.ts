@@ -23,11 +23,11 @@ async function supplierOf(t: Test) {
 /** By facet: the rows of the report with what they are about. */
 async function reported(
   node: { report(path: string): Promise<Record<string, unknown>[]> },
-  of = '',
+  facet = '',
 ): Promise<Record<string, string[]>> {
   const found: Record<string, string[]> = {}
   for (const name of names)
-    found[name] = (await node.report(`discrepancy?by=${name}${of}`)).map(
+    found[name] = (await node.report(`discrepancy?by=${name}${facet}`)).map(
       ({ key, decided, wins }) => `${key} ${decided} ${wins}`,
     )
   return found
@@ -78,8 +78,8 @@ t.test('bids in a response, of a standalone call and of an agent call', async (t
     body: JSON.stringify(body),
   })
   t.equal(answer.status, 200)
-  const of = 'via=standalone'
-  t.strictSame(await reported(node, `&${of}`), {
+  const facet = 'via=standalone'
+  t.strictSame(await reported(node, `&${facet}`), {
     country: ['DEU 1 0'],
     device: ['phone 1 0'],
     format: ['banner 1 0'],

@@ -69,10 +69,12 @@ const bodies = Object.entries(shapes).map(([title, [text, isPriced]], number) =>
 /** Of all processes of the service. */
 function residentBytes(pid: number): number {
   try {
-    const own = Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1])
+    const residentKb = Number(
+      /VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))![1],
+    )
     const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim()
     const pids = children === '' ? [] : children.split(' ').map(Number)
-    return own * 1024 + pids.reduce((sum, child) => sum + residentBytes(child), 0)
+    return residentKb * 1024 + pids.reduce((sum, child) => sum + residentBytes(child), 0)
   } catch {
     // The process has ended.
     return 0
@@ -176,13 +178,15 @@ for (const workers of [1, 2])
     for (let shape = 0; shape < bodies.length; shape++)
       t.equal(await askFor(shape, false), null, bodies[shape]!.title)
     for (const concurrent of [6, 20, 60]) {
-      const all = Array.from({ length: concurrent }, (_, at) => askFor(at % bodies.length, true))
+      const all = Array.from({ length: concurrent }, (_, index) =>
+        askFor(index % bodies.length, true),
+      )
       const faults = (await Promise.all(all)).filter((found) => found !== null)
       t.strictSame(faults, [], `${concurrent} at once`)
     }
     // The shapes that need the most memory, alone.
     for (const title of ['empty seats', '50,000 bids']) {
-      const shape = bodies.findIndex((each) => each.title === title)
+      const shape = bodies.findIndex((body) => body.title === title)
       const faults = await Promise.all(Array.from({ length: 20 }, () => askFor(shape, true)))
       t.strictSame([...new Set(faults)], [null], `20 of ${title} at once`)
     }

@@ -21,8 +21,8 @@ t.test('a locked ledger', { skip: postgresAbsent }, async (t) => {
   })
   t.teardown(() => node.stop())
   const won = await node.bids(Array.from({ length: 30 }, (_each, n) => ({ id: `b${n}` })))
-  const notify = (at: number) => {
-    const { id, price, svcOpd } = won[at]!
+  const notify = (index: number) => {
+    const { id, price, svcOpd } = won[index]!
     return node.notify({ bid_id: id, price: String(price), svc_opd: svcOpd })
   }
   t.equal((await notify(0)).http, 200)
@@ -37,7 +37,7 @@ t.test('a locked ledger', { skip: postgresAbsent }, async (t) => {
   t.teardown(() => other.end())
   await other.query('begin')
   await other.query('lock table ledger_days')
-  const answers = won.slice(1).map((_each, at) => notify(at + 1))
+  const answers = won.slice(1).map((_each, index) => notify(index + 1))
   let refused = 0
   for (const answer of answers) void answer.then(() => refused++)
   await until(async () => {
@@ -70,6 +70,6 @@ t.test('a locked ledger', { skip: postgresAbsent }, async (t) => {
 
   await other.query('rollback')
   await until(async () => (await fetch(`${node.admin}/readyz/admin`)).status === 200)
-  for (const at of won.keys())
-    t.match((await notify(at)).body, { status: at === 0 ? 'duplicate' : 'attributed' })
+  for (const index of won.keys())
+    t.match((await notify(index)).body, { status: index === 0 ? 'duplicate' : 'attributed' })
 })

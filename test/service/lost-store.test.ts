@@ -86,7 +86,7 @@ const losses: Record<string, { skip: string | false; open: () => Promise<Loss> }
   },
 }
 
-async function whole(t: Test, loss: Loss): Promise<Node> {
+async function startComplete(t: Test, loss: Loss): Promise<Node> {
   const supplier = await echoSupplier()
   const suppliers = ['id: acme, opd: {enabled: true, holdout: 0}']
   const node = await loss.start({ suppliers, endpoint: supplier.url, more: loss.more })
@@ -151,7 +151,7 @@ const switchSeat = {
 const setHold = { ...switchSeat, body: '{"hold":true}' }
 
 interface Notified {
-  each: Answered
+  entry: Answered
   answer: Awaited<ReturnType<Node['notify']>>
 }
 
@@ -162,10 +162,10 @@ async function loseMeanwhile(
   notices: readonly Answered[],
 ): Promise<Notified[]> {
   let stored = 0
-  const sent = notices.map(async (each) => {
-    const answer = await node.notify(notice(each))
+  const sent = notices.map(async (entry) => {
+    const answer = await node.notify(notice(entry))
     stored++
-    return { each, answer }
+    return { entry, answer }
   })
   await until(() => stored > 0)
   await loss.lose()
@@ -183,9 +183,9 @@ async function testCalls(t: Test, node: Node, { reads, hangs }: Loss): Promise<v
   await refusesCall(t, created, 'create')
   await refusesCall(t, switched, 'switch')
   await refusesCall(t, held, 'hold')
-  for (const [at, answer] of read.entries())
-    if (reads) t.equal(answer.status, 200, reading[at]!)
-    else await refusesCall(t, answer, reading[at]!)
+  for (const [index, answer] of read.entries())
+    if (reads) t.equal(answer.status, 200, reading[index]!)
+    else await refusesCall(t, answer, reading[index]!)
 }
 
 async function namesTheStore(node: Node): Promise<boolean> {
@@ -200,7 +200,7 @@ t.jobs = 3
 for (const [name, { skip, open }] of Object.entries(losses))
   t.test(name, { skip }, async (t) => {
     const loss = await open()
-    const node = await whole(t, loss)
+    const node = await startComplete(t, loss)
     t.equal((await node.api('/api/svc/ssp/acme/', seat('before'))).status, 201)
     const won = await node.bids(Array.from({ length: underWay + 2 }, (_, n) => ({ id: `b${n}` })))
     const [first, late, ...others] = won as [Answered, Answered, ...Answered[]]
@@ -255,8 +255,8 @@ for (const [name, { skip, open }] of Object.entries(losses))
     await until(async () => (await storeUp(node)) === 1)
 
     await t.test('each notice that is sent again is one win', async (t) => {
-      for (const { each, answer } of notified) {
-        const again = await node.notify(notice(each))
+      for (const { entry, answer } of notified) {
+        const again = await node.notify(notice(entry))
         const good = answer.http === 200 ? ['duplicate'] : ['attributed', 'duplicate']
         if (!good.includes(String(again.body['status'])))
           t.fail(`${answer.http}, then ${JSON.stringify(again.body)}`)

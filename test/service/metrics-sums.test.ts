@@ -101,9 +101,9 @@ t.test('sums by arm are those of the bids and of their wins', async (t) => {
   await node.bid({ id: 'unpriced', ssp: 'off' })
 
   const metrics = await node.metrics()
-  const of = (name: string, arm: string) =>
+  const totalOf = (name: string, arm: string) =>
     sumOf(metrics, `bidweir_arm_${name}_total`, 'ssp="acme"', 'mode="revenue"', `arm="${arm}"`)
-  const both = (name: string) => of(name, 'optimised') + of(name, 'holdout')
+  const both = (name: string) => totalOf(name, 'optimised') + totalOf(name, 'holdout')
   t.equal(both('bids'), bids)
   t.equal(both('wins'), bids / 2)
   t.equal(both('in_price_sum'), bids * 2)
@@ -112,13 +112,13 @@ t.test('sums by arm are those of the bids and of their wins', async (t) => {
   t.equal(both('cleared_price_sum'), bids / 4)
   const reasons = (reason: string) =>
     sumOf(metrics, 'bidweir_bids_total', 'ssp="acme"', `reason="${reason}"`)
-  t.equal(of('bids', 'holdout'), reasons('holdout'))
-  t.equal(of('bids', 'optimised'), reasons('treated') + reasons('explored'))
+  t.equal(totalOf('bids', 'holdout'), reasons('holdout'))
+  t.equal(totalOf('bids', 'optimised'), reasons('treated') + reasons('explored'))
   for (const arm of ['optimised', 'holdout']) {
-    t.ok(of('bids', arm) > 0, arm)
-    t.equal(of('won_in_price_sum', arm), 2 * of('wins', arm), arm)
+    t.ok(totalOf('bids', arm) > 0, arm)
+    t.equal(totalOf('won_in_price_sum', arm), 2 * totalOf('wins', arm), arm)
     const rate = metrics.get(`bidweir_win_rate{ssp="acme",mode="revenue",arm="${arm}"}`)
-    t.equal(of('wins', arm) / of('bids', arm), rate ?? 0, arm)
+    t.equal(totalOf('wins', arm) / totalOf('bids', arm), rate ?? 0, arm)
   }
   t.equal(sumOf(metrics, 'bidweir_arm_bids_total', 'ssp="off"'), 0)
 })

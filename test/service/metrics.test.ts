@@ -20,7 +20,7 @@ function faultsOf(text: string): string[] {
   const types = new Map<string, string>()
   const series = new Set<string>()
   let family = ''
-  for (const line of text.split('\n').filter((each) => each !== '')) {
+  for (const line of text.split('\n').filter((line) => line !== '')) {
     const [, help] = /^# HELP (\S+) \S/.exec(line) ?? []
     const [, name, type = ''] = /^# TYPE (\S+) (counter|gauge|histogram|summary)$/.exec(line) ?? []
     if (help !== undefined) family = help
@@ -124,7 +124,8 @@ t.test('what is promised is there, and has counted', async (t) => {
     ['refresh_token', 'refresh_token', 'old'],
   ]) {
     const form = new URLSearchParams({ client_id: 'public-client', grant_type: grant! })
-    for (let at = 0; at < fields.length; at += 2) form.set(fields[at]!, fields[at + 1]!)
+    for (let index = 0; index < fields.length; index += 2)
+      form.set(fields[index]!, fields[index + 1]!)
     t.equal((await fetch(realm, { method: 'POST', body: form })).status, 400)
   }
   const before = await node.metrics()

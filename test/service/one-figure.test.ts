@@ -21,8 +21,8 @@ type Figures = Record<(typeof names)[number], (string | undefined)[]>
 /** Value and bounds; sums of doubles depend on their order in the last digits. */
 const rounded = (values: unknown[]) =>
   values.map((value) => (typeof value === 'number' ? value.toPrecision(9) : undefined))
-const figures = (of: (name: (typeof names)[number]) => unknown[]) =>
-  Object.fromEntries(names.map((name) => [name, rounded(of(name))])) as Figures
+const figures = (pick: (name: (typeof names)[number]) => unknown[]) =>
+  Object.fromEntries(names.map((name) => [name, rounded(pick(name))])) as Figures
 
 type Node = Pick<ServedNode, 'admin' | 'metrics'>
 /** The token of the administrator, whom the first node has made. */

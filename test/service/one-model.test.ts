@@ -34,8 +34,8 @@ t.test('nodes agree', { skip: postgresAbsent || redisAbsent }, async (t) => {
     const { points } = (await answer.json()) as { points: { win: number }[] }
     return points.map(({ win }) => win)
   }
-  const spread = async (of: readonly Node[] = nodes) => {
-    const all = await Promise.all(of.map(chances))
+  const spread = async (list: readonly Node[] = nodes) => {
+    const all = await Promise.all(list.map(chances))
     return Math.max(
       ...all[0]!.map((_win, n) => {
         const same = all.map((wins) => wins[n]!)
@@ -56,11 +56,11 @@ t.test('nodes agree', { skip: postgresAbsent || redisAbsent }, async (t) => {
   const site = { domain: 'd1.example', publisher: { id: 'p1' } }
   // Most bids at the first node; each notice at another one than its bid.
   for (let n = 0; n < 80; n++) {
-    const at = n % 10 < 8 ? 0 : n % 3
+    const index = n % 10 < 8 ? 0 : n % 3
     const asked = { id: `b${n}`, auction: `a${n}`, price: 2, request: { site } }
-    const bid = await bidAt(nodes[at]!, asked)
+    const bid = await bidAt(nodes[index]!, asked)
     if (n % 4 !== 0)
-      await nodes[(at + 1) % 3]!.notify({ bid_id: bid.id, svc_opd: bid.svcOpd, price: bid.out })
+      await nodes[(index + 1) % 3]!.notify({ bid_id: bid.id, svc_opd: bid.svcOpd, price: bid.out })
   }
   const learned = async () => {
     const after = await chances(nodes[0])

@@ -55,8 +55,8 @@ t.test('a process that runs', async (t) => {
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
     t.teardown(() => taken.close())
     const { port } = taken.address() as { port: number }
-    const own = ['--state', 'own', '--listen', '127.0.0.1:0', '--admin', `127.0.0.1:${port}`]
-    const other = await refusal(runBidweir(['demo', ...own], folder))
+    const options = ['--state', 'own', '--listen', '127.0.0.1:0', '--admin', `127.0.0.1:${port}`]
+    const other = await refusal(runBidweir(['demo', ...options], folder))
     t.match(other, /^it exited with 1: /, 'its state is its own, its address is not')
     t.match(other, `EADDRINUSE: address already in use 127.0.0.1:${port}`)
     t.match(other, /stop the other process, or .*--admin HOST:PORT:\n {2}npm run demo -- --state /)

@@ -125,17 +125,17 @@ t.test('logs, files, database and Redis contain no personal data', async (t) => 
   }
 
   // Bids that are priced, that cannot be read, that reach no supplier; and invalid requests.
-  const whole = JSON.stringify(request('r1'))
-  const priced = await post(`${bids}/bid/acme?${secrets.query}`, whole)
+  const requestText = JSON.stringify(request('r1'))
+  const priced = await post(`${bids}/bid/acme?${secrets.query}`, requestText)
   t.equal(priced.status, 200)
   t.ok(priced.text.includes(secrets.markup), 'they go through')
-  await post(`${bids}/bid/acme`, gzipSync(whole), { 'content-encoding': 'gzip' })
-  t.equal((await post(`${bids}/bid/broken`, whole)).status, 204)
-  await post(`${bids}/bid/acme`, whole.slice(0, -9))
-  await post(`${bids}/bid/nobody/${secrets.query}`, whole)
-  await post(`${bids}/pass/acme/${secrets.query}`, whole)
+  await post(`${bids}/bid/acme`, gzipSync(requestText), { 'content-encoding': 'gzip' })
+  t.equal((await post(`${bids}/bid/broken`, requestText)).status, 204)
+  await post(`${bids}/bid/acme`, requestText.slice(0, -9))
+  await post(`${bids}/bid/nobody/${secrets.query}`, requestText)
+  await post(`${bids}/pass/acme/${secrets.query}`, requestText)
   const odd = `POST /bid/acme HTTP/1.1\r\nHost: a\r\nCookie: ${secrets.cookie}\r\nContent-Length: x\r\n\r\n`
-  await raw(bidweir.proxyPort, `${odd}${whole}`, () => false)
+  await raw(bidweir.proxyPort, `${odd}${requestText}`, () => false)
 
   const access = `Bearer ${await token(bidweir)}`
   const standalone = { ...request('r2'), seatbid: [{ bid: [bid('b3')] }] }
@@ -174,7 +174,8 @@ t.test('logs, files, database and Redis contain no personal data', async (t) => 
   t.match(left.find(([name]) => name.endsWith('bidweir.db'))![1], /ghost/, 'the ledger is read')
   for (const [what, secret] of Object.entries(secrets))
     for (const [name, text] of left) {
-      const at = text.indexOf(secret)
-      if (at >= 0) t.fail(`${what} in ${name}: ${text.slice(Math.max(0, at - 80), at + 40)}`)
+      const index = text.indexOf(secret)
+      if (index >= 0)
+        t.fail(`${what} in ${name}: ${text.slice(Math.max(0, index - 80), index + 40)}`)
     }
 })

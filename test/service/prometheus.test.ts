@@ -95,7 +95,9 @@ async function serveRegistry(registry: Registry) {
 const seriesText = (name: string, labels: readonly (readonly [string, string])[]) =>
   [
     name,
-    ...labels.map(([label, of]) => `${label}=${label === 'le' ? Number(of.replace('+', '')) : of}`),
+    ...labels.map(
+      ([label, text]) => `${label}=${label === 'le' ? Number(text.replace('+', '')) : text}`,
+    ),
   ]
     .sort()
     .join()
@@ -103,7 +105,7 @@ const seriesOf = (text: string) =>
   [...text.matchAll(/^([a-z]\w*)(?:\{(.*)\})? /gm)].map(([, name, labels = '']) =>
     seriesText(
       name!,
-      [...labels.matchAll(/(\w+)="([^"]*)"/g)].map(([, label, of]) => [label!, of!] as const),
+      [...labels.matchAll(/(\w+)="([^"]*)"/g)].map(([, label, text]) => [label!, text!] as const),
     ),
   )
 const foundSeries = ({ metric: { __name__, job, instance, ...labels } }: Found) =>
@@ -204,11 +206,11 @@ t.test('what Prometheus reads is what was counted, to the last bucket', { skip }
     '29.3 32.0: 1',
   ])
   t.match(nativeOf('zero'), { count: '1', sum: '0' })
-  const scalarOf = (name: string, of: Record<string, string> = {}) =>
+  const scalarOf = (name: string, labels: Record<string, string> = {}) =>
     found.find(
       ({ metric }) =>
         metric['__name__'] === name &&
-        Object.entries(of).every(([key, value]) => metric[key] === value),
+        Object.entries(labels).every(([key, value]) => metric[key] === value),
     )?.value?.[1]
   t.equal(scalarOf('endless'), '+Inf')
   t.equal(scalarOf('below'), '-1.5')

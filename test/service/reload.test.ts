@@ -190,8 +190,8 @@ t.test('keys of contexts rotate without a lost win', async (t) => {
     for (const n of [1, 2, 3, 4]) won.push(await node.bid({ id: `${name}-${n}` }))
   }
   const report = async (name: string) => {
-    const at = won.findIndex(({ id }) => id.startsWith(name))
-    const [{ id, svcOpd }] = won.splice(at, 1) as [{ id: string; svcOpd: string }]
+    const index = won.findIndex(({ id }) => id.startsWith(name))
+    const [{ id, svcOpd }] = won.splice(index, 1) as [{ id: string; svcOpd: string }]
     return (await node.notify({ bid_id: id, price: '0.5', svc_opd: svcOpd })).body
   }
   const byContext = { status: 'attributed', by: 'context' }

@@ -158,7 +158,7 @@ t.test('at home, notices of a file find them', async (t) => {
       { bid_id: 'unapplied', price: '2.4', time: now },
       { bid_id: 'lost', event: 'loss', time: Date.now() },
     ]
-    writeFileSync(again, gzipSync(notices.map((each) => JSON.stringify(each)).join('\n')))
+    writeFileSync(again, gzipSync(notices.map((notice) => JSON.stringify(notice)).join('\n')))
     const before = await row()
     const { said } = await importing(again, '--log', log)
     t.equal(said, '2 duplicate, 1 loss duplicate\n')

@@ -96,8 +96,8 @@ t.test('a second signal, SIGINT, exits at once', async (t) => {
 })
 
 t.test('without a file SIGHUP, a closed terminal, ends the service as SIGINT does', async (t) => {
-  const at = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
-  const bidweir = await runBidweir(['demo', ...at], newFolder())
+  const addresses = ['--listen', '127.0.0.1:0', '--admin', '127.0.0.1:0']
+  const bidweir = await runBidweir(['demo', ...addresses], newFolder())
   t.teardown(() => bidweir.stop('SIGKILL'))
   t.equal(await bidweir.stop('SIGHUP'), 0)
 })

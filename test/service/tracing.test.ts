@@ -38,8 +38,8 @@ async function tracedNode(t: Test, ratio: number) {
   /** Of the request that the supplier got last. */
   const sent = (name: string) => {
     const { headers } = supplier.requests.at(-1)!
-    return headers.flatMap((each, at) =>
-      at % 2 === 0 && each.toLowerCase() === name ? [headers[at + 1]!] : [],
+    return headers.flatMap((header, index) =>
+      index % 2 === 0 && header.toLowerCase() === name ? [headers[index + 1]!] : [],
     )
   }
   return { node, supplier, sent }
@@ -53,9 +53,9 @@ t.test('a bid and its notice are spans of their callers’ traces', async (t) =>
     ...{ id: 'b1', auction: id },
     headers: { ...traceparent('a'), tracestate: 'x=1' },
   })
-  await until(() => receiver.of(traceOf('a')).length === 2)
-  const bid = receiver.of(traceOf('a')).find(({ kind }) => kind === 2)!
-  const upstream = receiver.of(traceOf('a')).find(({ kind }) => kind === 3)!
+  await until(() => receiver.spansOf(traceOf('a')).length === 2)
+  const bid = receiver.spansOf(traceOf('a')).find(({ kind }) => kind === 2)!
+  const upstream = receiver.spansOf(traceOf('a')).find(({ kind }) => kind === 3)!
   t.match(bid, { name: 'POST /bid/{ssp}', parent: caller, status: 0 })
   t.same(bid.attributes, {
     'http.request.method': 'POST',
@@ -81,7 +81,7 @@ t.test('a bid and its notice are spans of their callers’ traces', async (t) =>
 
   await node.notify({ bid_id: 'b1', price: '0.5', svc_opd: won.svcOpd }, traceparent('b'))
   await node.notify({ bid_id: 'b2', price: 'x' }, traceparent('d'))
-  const notices = () => [...receiver.of(traceOf('b')), ...receiver.of(traceOf('d'))]
+  const notices = () => [...receiver.spansOf(traceOf('b')), ...receiver.spansOf(traceOf('d'))]
   await until(() => notices().length === 2)
   const [taken, refused] = notices()
   t.match(taken, { name: 'GET /opd/imp', kind: 2, parent: caller })
@@ -109,8 +109,8 @@ t.test('what is not sampled is sent on unchanged', async (t) => {
   t.same(sent('traceparent'), [])
   // A span that comes later says that the others would be here.
   await node.bid({ id: 'b4', headers: traceparent('f') })
-  await until(() => receiver.of(traceOf('f')).length === 2)
-  t.same(receiver.of(traceOf('e')), [])
+  await until(() => receiver.spansOf(traceOf('f')).length === 2)
+  t.same(receiver.spansOf(traceOf('e')), [])
   t.notOk(receiver.spans.some(({ parent }) => parent === ''))
 })
 
@@ -122,8 +122,8 @@ t.test(
     await node.bid({ id: 'b1', headers: { traceparent: 'malformed', tracestate: 'x=1' } })
     await until(() => roots().length === 1)
     const [root] = roots()
-    await until(() => receiver.of(root!.trace).length === 2)
-    const upstream = receiver.of(root!.trace).find(({ kind }) => kind === 3)!
+    await until(() => receiver.spansOf(root!.trace).length === 2)
+    const upstream = receiver.spansOf(root!.trace).find(({ kind }) => kind === 3)!
     t.same(sent('traceparent'), [`00-${root!.trace}-${upstream.id}-01`])
     t.same(sent('tracestate'), [], 'that of the caller belongs to its trace')
     await supplier.close()

@@ -12,20 +12,20 @@ const asserts = new RegExp(
 /** The tests of a file that is formatted, from their first line to the line that closes them. */
 function testsOf(text: string): string[] {
   const lines = text.split('\n')
-  return lines.flatMap((line, at) => {
+  return lines.flatMap((line, index) => {
     const indent = /^( *)(?:(?:await|return|void) )*t\.test\(/.exec(line)?.[1]
     if (indent === undefined) return []
     const closing = new RegExp(`^${indent}}?[)]$`)
-    const length = lines.slice(at + 1).findIndex((each) => closing.test(each))
-    const isLine = /\)$/.test(line) && !/^\s/.test((lines[at + 1] ?? '').slice(indent.length))
-    return [lines.slice(at, isLine ? at + 1 : at + 2 + length).join('\n')]
+    const length = lines.slice(index + 1).findIndex((line) => closing.test(line))
+    const isLine = /\)$/.test(line) && !/^\s/.test((lines[index + 1] ?? '').slice(indent.length))
+    return [lines.slice(index, isLine ? index + 1 : index + 2 + length).join('\n')]
   })
 }
 
 const idle = (text: string) =>
   testsOf(text)
-    .filter((each) => !asserts.test(each))
-    .map((each) => each.split('\n', 1)[0]!.trim())
+    .filter((title) => !asserts.test(title))
+    .map((text) => text.split('\n', 1)[0]!.trim())
 
 t.test('a test that asserts nothing is found', async (t) => {
   t.same(idle("t.test('a', async () => {\n  await bid()\n})\n"), ["t.test('a', async () => {"])
@@ -41,7 +41,7 @@ t.test('every test asserts something', async (t) => {
     const text = readFileSync(`${folder}/${name}`, 'utf8')
     // A file may be made of calls of a function that defines tests.
     if (!/\bt\.\w+\(|\(t, |\bspawn\(/.test(text)) return [name]
-    return idle(text).map((each) => `${name}: ${each}`)
+    return idle(text).map((title) => `${name}: ${title}`)
   })
   t.same(found, [])
 })

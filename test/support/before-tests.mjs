@@ -27,12 +27,12 @@ delete process.env.NODE_OPTIONS
 // short, because the path of a Unix socket has 107 bytes; other users enter and write, as PostgreSQL runs as one.
 if (isMainThread) {
   const shared = tmpdir()
-  const own = mkdtempSync(join(shared, 'bw-'))
-  chmodSync(own, 0o1777)
-  Object.assign(process.env, { SHARED_TMPDIR: shared, TMPDIR: own })
+  const folder = mkdtempSync(join(shared, 'bw-'))
+  chmodSync(folder, 0o1777)
+  Object.assign(process.env, { SHARED_TMPDIR: shared, TMPDIR: folder })
   process.once('exit', () => {
     try {
-      rmSync(own, { recursive: true, maxRetries: 3 })
+      rmSync(folder, { recursive: true, maxRetries: 3 })
     } catch {
       // A child process that is just ending still writes there.
     }

@@ -44,5 +44,5 @@ export const statementsOf = (text: string): string[] =>
   text
     .replace(/--.*$/gm, '')
     .split(';')
-    .map((each) => each.trim())
-    .filter((each) => each !== '')
+    .map((statement) => statement.trim())
+    .filter((statement) => statement !== '')

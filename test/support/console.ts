@@ -85,7 +85,7 @@ async function consoleWorld(t: Test): Promise<ConsoleWorld> {
   const bids = async (ssp: string, count: number) => {
     const request = { id: 'r', imp: [{ id: '1', banner: { w: 300, h: 250 } }], tmax: 200 }
     let last: Response | null = null
-    for (let at = 0; at < count; at++) {
+    for (let index = 0; index < count; index++) {
       await last?.arrayBuffer()
       last = await fetch(`${proxy}/bid/${ssp}`, {
         method: 'POST',

@@ -12,7 +12,7 @@ export const decided = (over: Partial<DecisionRecord> = {}): DecisionRecord => (
   inBa: '2',
   outBa: '1.9',
   currency: 'USD',
-  at: 1_790_000_000_000,
+  decidedAt: 1_790_000_000_000,
   modelVersion: 0,
   publisher: 'p',
   domain: 'd',

@@ -30,18 +30,22 @@ const nameBytes = (name: string) =>
 
 function uint16(...values: number[]): Buffer {
   const bytes = Buffer.alloc(2 * values.length)
-  for (const [at, value] of values.entries()) bytes.writeUInt16BE(value, 2 * at)
+  for (const [index, value] of values.entries()) bytes.writeUInt16BE(value, 2 * index)
   return bytes
 }
 
 function questionOf(query: Buffer): { name: string; type: number; end: number } {
   const labels: string[] = []
-  let at = 12
-  for (let length = query[at]!; length > 0; length = query[at]!) {
-    labels.push(query.toString('latin1', at + 1, at + 1 + length))
-    at += 1 + length
+  let offset = 12
+  for (let length = query[offset]!; length > 0; length = query[offset]!) {
+    labels.push(query.toString('latin1', offset + 1, offset + 1 + length))
+    offset += 1 + length
   }
-  return { name: labels.join('.').toLowerCase(), type: query.readUInt16BE(at + 1), end: at + 5 }
+  return {
+    name: labels.join('.').toLowerCase(),
+    type: query.readUInt16BE(offset + 1),
+    end: offset + 5,
+  }
 }
 
 function answersOf(table: DnsTable, name: string, type: number): Buffer[] {

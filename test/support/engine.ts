@@ -46,7 +46,7 @@ export function testEngine(options: TestEngineOptions) {
   /** A node of its own: what is only in memory belongs to another node. */
   const node = () =>
     createEngine(config, {
-      learners: { of: () => learner, version: () => 7, epoch: () => 0 },
+      learners: { learnerOf: () => learner, version: () => 7, epoch: () => 0 },
       bidLog: new LocalBidLog({ ttl: 48 * hour, now, maxEntries: 10_000 }),
       ...aloneDeps,
       shared: shared ?? null,

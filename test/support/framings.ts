@@ -29,11 +29,11 @@ export const framings: Record<string, (body: Buffer, head: string) => (string | 
 /** A chunked body as latin1, without its chunks. */
 export function unchunked(text: string): string {
   let out = ''
-  for (let at = 0; ; ) {
-    const end = text.indexOf('\r\n', at)
-    const length = Number.parseInt(text.slice(at, end), 16)
+  for (let start = 0; ; ) {
+    const end = text.indexOf('\r\n', start)
+    const length = Number.parseInt(text.slice(start, end), 16)
     if (length === 0) return out
     out += text.slice(end + 2, end + 2 + length)
-    at = end + 4 + length
+    start = end + 4 + length
   }
 }

@@ -20,8 +20,8 @@ export function respelled(value: unknown, seed: number): string {
     return (state >>> 8) % below
   }
   const spell = (text: string) =>
-    JSON.stringify(text).replace(/[A-Za-z${}_=]/g, (letter, at: number, all: string) => {
-      if (all[at - 1] === '\\' || /\\u[0-9a-f]{0,3}$/.test(all.slice(0, at)) || next(8) > 0)
+    JSON.stringify(text).replace(/[A-Za-z${}_=]/g, (letter, offset: number, all: string) => {
+      if (all[offset - 1] === '\\' || /\\u[0-9a-f]{0,3}$/.test(all.slice(0, offset)) || next(8) > 0)
         return letter
       const hex = letter.charCodeAt(0).toString(16).padStart(4, '0')
       return `\\u${next(2) ? hex : hex.toUpperCase()}`
@@ -33,7 +33,7 @@ export function respelled(value: unknown, seed: number): string {
       return `[${gap()}${inner.map(write).join(`${gap()},${gap()}`)}${gap()}]`
     if (inner === null || typeof inner !== 'object') return JSON.stringify(inner)
     const members = Object.entries(inner).map(
-      ([key, each]) => `${spell(key)}${gap()}:${gap()}${write(each)}`,
+      ([key, inner]) => `${spell(key)}${gap()}:${gap()}${write(inner)}`,
     )
     return `{${gap()}${members.join(`${gap()},${gap()}`)}${gap()}}`
   }
@@ -49,7 +49,7 @@ export const documents = fc
   .map(([value, seed]) => Buffer.from(respelled(value, seed)))
 const edits = fc.array(
   fc.record({
-    at: fc.nat(),
+    offset: fc.nat(),
     what: fc.constantFrom('drop', 'insert', 'replace'),
     byte: fc.oneof(
       fc.integer({ min: 0, max: 255 }),
@@ -60,8 +60,8 @@ const edits = fc.array(
 )
 export const mutated = fc.tuple(documents, edits).map(([body, changes]) => {
   const bytes = [...body]
-  for (const { at, what, byte } of changes) {
-    const place = at % (bytes.length + 1)
+  for (const { offset, what, byte } of changes) {
+    const place = offset % (bytes.length + 1)
     if (what === 'drop') bytes.splice(place, 1)
     else bytes.splice(place, what === 'insert' ? 0 : 1, byte)
   }

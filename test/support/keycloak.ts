@@ -22,19 +22,19 @@ export const keycloakAbsent = (['auth', 'root'] as const).every((name) =>
 
 /** A home with a copy of the prepared database, in which `root` has the password `root-1`. */
 export function ownKeycloak(name: 'auth' | 'root'): string {
-  const [from, own] = [prepared(name), mkdtempSync(join(tmpdir(), 'keycloak-'))]
+  const [from, copy] = [prepared(name), mkdtempSync(join(tmpdir(), 'keycloak-'))]
   // The script takes the folder above its own for its home.
-  mkdirSync(join(own, 'bin'))
+  mkdirSync(join(copy, 'bin'))
   for (const part of ['bin/kc.sh', 'data'])
-    cpSync(join(from, part), join(own, part), { recursive: true })
+    cpSync(join(from, part), join(copy, part), { recursive: true })
   for (const part of ['conf', 'lib', 'providers', 'themes', 'version.txt'])
-    symlinkSync(join(from, part), join(own, part))
-  return own
+    symlinkSync(join(from, part), join(copy, part))
+  return copy
 }
 
 /** Keycloak as prepared, on a port of this machine. It stays a server for production, but without TLS. */
-export const keycloakCommand = (own: string, port: number) => ({
-  command: join(own, 'bin', 'kc.sh'),
+export const keycloakCommand = (folder: string, port: number) => ({
+  command: join(folder, 'bin', 'kc.sh'),
   args: [
     ...['start', '--optimized', '--import-realm', '--cache=local'],
     ...['--http-enabled=true', '--hostname-strict=false'],
@@ -51,11 +51,11 @@ export const keycloakCommand = (own: string, port: number) => ({
 
 /** Resolves with its address, `http://host:port`, once the realm is there; ended with the test. */
 export async function startKeycloak(t: Test): Promise<string> {
-  const own = ownKeycloak('auth')
-  mkdirSync(join(own, 'data', 'import'))
-  cpSync(realm, join(own, 'data/import/realm.json'))
+  const keycloak = ownKeycloak('auth')
+  mkdirSync(join(keycloak, 'data', 'import'))
+  cpSync(realm, join(keycloak, 'data/import/realm.json'))
   const port = await freePort()
-  const { command, args, env } = keycloakCommand(own, port)
+  const { command, args, env } = keycloakCommand(keycloak, port)
   const child = endWithTest(
     spawn(command, args, {
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -71,7 +71,7 @@ export async function startKeycloak(t: Test): Promise<string> {
   t.teardown(async () => {
     child.kill('SIGKILL')
     await gone
-    rmSync(own, { recursive: true, force: true })
+    rmSync(keycloak, { recursive: true, force: true })
   })
   const url = `http://127.0.0.1:${port}`
   const ready = async () => {

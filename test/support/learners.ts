@@ -23,12 +23,17 @@ const asked = Array.from({ length: 24 }, (_each, n) => [0.6 + 0.05 * n, n % 8] a
 export const chances = (learner: Learner) =>
   asked.map(([price, publisher]) => learner.chance(bid(2, publisher), price))
 export const off = (learner: Learner) => {
-  const [sum, of] = [chances(learner), asked.map(([price, publisher]) => wins(price, publisher))]
-  return Math.sqrt(of.reduce((all, chance, n) => all + (chance - sum[n]!) ** 2, 0) / of.length)
+  const [sum, expected] = [
+    chances(learner),
+    asked.map(([price, publisher]) => wins(price, publisher)),
+  ]
+  return Math.sqrt(
+    expected.reduce((all, chance, n) => all + (chance - sum[n]!) ** 2, 0) / expected.length,
+  )
 }
 export const apart = (one: Learner, other: Learner) => {
-  const of = chances(other)
-  return Math.max(...chances(one).map((chance, n) => Math.abs(chance - of[n]!)))
+  const otherChances = chances(other)
+  return Math.max(...chances(one).map((chance, n) => Math.abs(chance - otherChances[n]!)))
 }
 
 /** The same bids at the same prices, whoever sends them; any node gets the notice of a win, 2 s later; deltas every 5 s. */
@@ -52,7 +57,7 @@ export function trained(
     const features = learner.expose(decision, price, now)
     if (random() < wins(price, publisher)) due.push([now + 2000, features, price])
     while (due.length > 0 && due[0]![0] <= now) any().win(due[0]![1], due.shift()![2], now)
-    if ((n * every) % 500 < every) for (const each of learners) each.advance(now)
+    if ((n * every) % 500 < every) for (const learner of learners) learner.advance(now)
     if (nodes === 1 || (n * every) % 5000 >= every) continue
     exchange(learners)
   }
@@ -60,17 +65,17 @@ export function trained(
   for (let round = 1; round <= 3; round++) {
     for (const [, features, price] of due.splice(0))
       any().win(features, price, start + bids * every)
-    for (const each of learners) each.advance(start + long * round)
+    for (const learner of learners) learner.advance(start + long * round)
     if (nodes > 1 && settled) exchange(learners)
   }
   return learners
 }
 
 function exchange(learners: readonly Learner[]): void {
-  const deltas = learners.map((each) => each.delta())
+  const deltas = learners.map((learner) => learner.delta())
   deltas.forEach((delta, from) => {
-    learners.forEach((each, to) => {
-      if (to !== from) each.merge(delta)
+    learners.forEach((learner, to) => {
+      if (to !== from) learner.merge(delta)
     })
   })
 }

@@ -47,8 +47,8 @@ export async function serve(t: Test, database: Database, models = newFolder()) {
         followed: async () => {},
         now: Date.now,
         endpoints: (id) =>
-          ['eu', 'us'].map((at) => ({
-            ...{ url: `https://${at}.${id}.example/bid`, weight: 1, zone: null, priority: 0 },
+          ['eu', 'us'].map((zone) => ({
+            ...{ url: `https://${zone}.${id}.example/bid`, weight: 1, zone: null, priority: 0 },
           })),
         endpointNodes: async () => [],
       }),

@@ -20,7 +20,7 @@ const second = 1000
 const policy = { minWinRate: 0.97, explore: 0.005, holdout: 0.02 }
 
 interface Win {
-  at: number
+  sentAt: number
   node: number
   bytes: Uint8Array
   cleared: number
@@ -46,12 +46,12 @@ function counted(bus: ModelBus, reads: { deltas: number; bytes: number }): Model
 
 /** The node that leads, and the others. */
 export function divided<N extends { modelManager: ModelManager }>(nodes: readonly N[]) {
-  const leads = ({ modelManager }: N) => modelManager.models.of('revenue').refits
+  const leads = ({ modelManager }: N) => modelManager.models.stateOf('revenue').refits
   return { leader: nodes.find(leads)!, followers: nodes.filter((node) => !leads(node)) }
 }
 
 /** `whole` nodes with models, and more nodes of which only the updates are made. */
-export function cluster(whole: number, others: number, bidsPerSecond: number) {
+export function cluster(size: number, others: number, bidsPerSecond: number) {
   const uniform = source(7)
   let now = 1.7e12
   const bus: ModelBus = memoryBus({ keepsLeases: true, now: () => now })
@@ -63,9 +63,9 @@ export function cluster(whole: number, others: number, bidsPerSecond: number) {
     })
     const options = { modelManager, bus: counted(bus, reads), log, now: () => now, timers: false }
     const modelSync = new ModelSync(options)
-    return { modelManager, modelSync, learner: modelManager.of('revenue'), reads }
+    return { modelManager, modelSync, learner: modelManager.learnerOf('revenue'), reads }
   }
-  const nodes = Array.from({ length: whole }, nodeOf)
+  const nodes = Array.from({ length: size }, nodeOf)
   // A few learners make the updates of many nodes, in turn.
   const senders = Array.from({ length: Math.min(4, others) }, () => createLearner({}))
   const crashed: typeof nodes = []
@@ -100,7 +100,7 @@ export function cluster(whole: number, others: number, bidsPerSecond: number) {
     const bytes = learner.expose(decision, decision.outBa, now)
     if (!wonAt(facts, decision.outBa)) return
     const node = Math.floor(uniform() * learners.length)
-    wins.push({ at: now + 500 + uniform() * 3000, node, bytes, cleared: decision.outBa })
+    wins.push({ sentAt: now + 500 + uniform() * 3000, node, bytes, cleared: decision.outBa })
   }
 
   /** Every node sends a delta when it exchanges updates. The rows of a sender are those of one of its nodes. */
@@ -118,13 +118,13 @@ export function cluster(whole: number, others: number, bidsPerSecond: number) {
     for (const end = now + milliseconds; now < end; ) {
       now += step
       for (let n = 0; traffic && n < (bidsPerSecond * step) / second; n++) bid()
-      const due = wins.filter(({ at }) => at <= now)
-      wins = wins.filter(({ at }) => at > now)
+      const due = wins.filter(({ sentAt }) => sentAt <= now)
+      wins = wins.filter(({ sentAt }) => sentAt > now)
       for (const { node, bytes, cleared } of due)
         learners[node % learners.length]!.win(bytes, cleared, now)
       for (const learner of learners) learner.advance(now)
       for (const { modelManager, learner } of nodes) {
-        if (now % second !== 0 || !modelManager.models.of('revenue').refits) continue
+        if (now % second !== 0 || !modelManager.models.stateOf('revenue').refits) continue
         const job = learner.inner.refitJob(now)
         if (job === null) continue
         const result = refit(job)

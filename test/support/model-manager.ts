@@ -38,7 +38,7 @@ export function train(
   won: boolean,
   supplier = 'acme',
 ): Uint8Array[] {
-  const learner = modelManager.of('revenue')
+  const learner = modelManager.learnerOf('revenue')
   return Array.from({ length: bids }, (_each, n) => {
     const decision = learner.decide({ ...facts, supplier }, policy, `k${n}`, n, () => 0.5)
     const features = learner.expose(decision, decision.outBa, n)
@@ -47,5 +47,5 @@ export function train(
   })
 }
 export const expects = (modelManager: ModelManager, supplier = 'acme') =>
-  modelManager.of('revenue').decide({ ...facts, supplier }, policy, 'k', 1, () => 0.5).winIn
+  modelManager.learnerOf('revenue').decide({ ...facts, supplier }, policy, 'k', 1, () => 0.5).winIn
 export const cold = createLearner({}).decide(facts, policy, 'k', 1, () => 0.5).winIn

@@ -116,10 +116,13 @@ export const roundClock = () => {
 }
 /** Whether bytes are a model of this kind. */
 export const isSum = (learned: Uint8Array) => new Sum(learned)
-export const sumOf = (modelManager: ModelManager) => (modelManager.of('revenue').inner as Sum).value
+export const sumOf = (modelManager: ModelManager) =>
+  (modelManager.learnerOf('revenue').inner as Sum).value
 /** Powers of two: a sum tells what is in it. */
 export const learn = (modelManager: ModelManager, amount: number) =>
-  modelManager.of('revenue').win(modelManager.of('revenue').expose(null as never, 1, 1), amount, 1)
+  modelManager
+    .learnerOf('revenue')
+    .win(modelManager.learnerOf('revenue').expose(null as never, 1, 1), amount, 1)
 
 /**
  * What Redis keeps, in memory. `fault` may repeat, reorder or lose what is fetched. Leases move after each model that is
@@ -181,7 +184,7 @@ export function memoryBus(
     },
     async fetch(mode, from) {
       const rows = stream(mode)
-      const places = rows.map((_row, at) => String(at + 1)).slice(Number(from))
+      const places = rows.map((_row, index) => String(index + 1)).slice(Number(from))
       const deltas = fault(places).map((place) => ({ place, bytes: rows[Number(place) - 1]! }))
       return { deltas, last: String(rows.length) }
     },

@@ -88,7 +88,7 @@ export async function otlpReceiver() {
     spans,
     requests,
     statuses,
-    of: (trace: string) => spans.filter((span) => span.trace === trace),
+    spansOf: (trace: string) => spans.filter((span) => span.trace === trace),
     close: () =>
       new Promise<void>((resolve) => {
         server.close(() => resolve())

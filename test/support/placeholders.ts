@@ -22,8 +22,8 @@ export function matchPlaceholders(expected: string, actual: string): Placeholder
   const found = new RegExp(`^${pattern}$`, 's').exec(actual)
   if (found === null) return `expected ${expected}\n     got ${actual}`
   const values = new Map<string, string>()
-  for (const [at, name] of names.entries()) {
-    const value = found[at + 1]!
+  for (const [index, name] of names.entries()) {
+    const value = found[index + 1]!
     if ((values.get(name) ?? value) !== value)
       return `${name} is both ${values.get(name)} and ${value}`
     values.set(name, value)

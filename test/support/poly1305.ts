@@ -9,8 +9,8 @@ const number = (littleEndian: Buffer) =>
 export function definedTag(oneTimeKey: Buffer, message: Buffer): Buffer {
   const r = number(oneTimeKey.subarray(0, 16)) & 0x0ffffffc0ffffffc0ffffffc0fffffffn
   let sum = 0n
-  for (let at = 0; at < message.length; at += 16) {
-    const block = message.subarray(at, at + 16)
+  for (let index = 0; index < message.length; index += 16) {
+    const block = message.subarray(index, index + 16)
     sum = ((sum + number(block) + (1n << BigInt(8 * block.length))) * r) % ((1n << 130n) - 5n)
   }
   const tag = (sum + number(oneTimeKey.subarray(16))) % (1n << 128n)

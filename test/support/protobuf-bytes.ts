@@ -41,23 +41,23 @@ export function bytes(number: number, value: string | Buffer | Buffer[], width =
 /** The fields of a message. Throws if the bytes are no message. */
 export function fieldsOf(message: Buffer): SentField[] {
   const fields: SentField[] = []
-  let at = 0
+  let offset = 0
   const take = (count: number) => {
-    if (at + count > message.length) throw new RangeError('cut')
-    at += count
-    return message.subarray(at - count, at)
+    if (offset + count > message.length) throw new RangeError('cut')
+    offset += count
+    return message.subarray(offset - count, offset)
   }
   const readVarint = (): [spelling: Buffer, value: bigint] => {
-    const start = at
+    const start = offset
     let value = 0n
     for (let shift = 0n; shift < 70n; shift += 7n) {
       const [byte] = take(1)
       value |= BigInt(byte! & 127) << shift
-      if (byte! < 128) return [message.subarray(start, at), BigInt.asUintN(64, value)]
+      if (byte! < 128) return [message.subarray(start, offset), BigInt.asUintN(64, value)]
     }
     throw new RangeError('a long varint')
   }
-  while (at < message.length) {
+  while (offset < message.length) {
     const [tag, key] = readVarint()
     const number = Number(key >> 3n)
     const wireType = Number(key & 7n)

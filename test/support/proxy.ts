@@ -118,6 +118,6 @@ export async function startProxy(
 /** The value of one sample line of a registry, 0 where it is absent. */
 export async function sample(registry: Registry, line: string): Promise<number> {
   const text = await registry.metrics()
-  const row = text.split('\n').find((each) => each.startsWith(`${line} `))
+  const row = text.split('\n').find((candidate) => candidate.startsWith(`${line} `))
   return row === undefined ? 0 : Number(row.slice(line.length + 1))
 }

@@ -17,7 +17,7 @@ export interface RawAnswer {
 export function raw(
   port: number,
   bytes: string | Buffer | readonly (string | Buffer)[],
-  done: (text: string) => boolean = whole,
+  done: (text: string) => boolean = isComplete,
   open: (port: number) => Socket = callTo,
 ): Promise<RawAnswer> {
   return new Promise((resolve, reject) => {
@@ -60,7 +60,7 @@ export function keptOpen(port: number) {
       const onClose = () => finish(true)
       const onData = (chunk: Buffer) => {
         text += chunk.toString('latin1')
-        if (whole(text)) finish(false)
+        if (isComplete(text)) finish(false)
       }
       socket.on('data', onData).on('close', onClose)
       socket.write(bytes)
@@ -69,7 +69,7 @@ export function keptOpen(port: number) {
 }
 
 /** One whole answer by Content-Length, a bodiless status, or the last chunk. */
-function whole(text: string): boolean {
+function isComplete(text: string): boolean {
   const head = text.indexOf('\r\n\r\n')
   if (head < 0) return false
   const { status, headers } = parse(text)

@@ -75,8 +75,8 @@ export async function walkThrough(t: Test, { api, bids, auth, login, password }:
   const traffic = lines
     .filter((line) => /^(HTTP|x-bidweir)/i.test(line))
     .map((line) => /^HTTP\S* (\d+)/.exec(line)?.[1] ?? line.split(': ')[1])
-  const at = ['200', '204', 'inactive', '200', '200', '204', 'qps', '204', 'qps']
-  t.same(traffic, at, 'bids pass, miss the seat, pass again, and meet the allotment')
+  const statuses = ['200', '204', 'inactive', '200', '200', '204', 'qps', '204', 'qps']
+  t.same(traffic, statuses, 'bids pass, miss the seat, pass again, and meet the allotment')
 }
 
 interface Configured {

@@ -6,23 +6,25 @@ export interface Response {
   fields: string[]
   body: string
   /** The body came to the end that its head announced. */
-  whole: boolean
+  complete: boolean
 }
 
 const bodiless = (status: number) => status < 200 || status === 204 || status === 304
 
 /** The value of a field, its name in lower case. */
 export function field({ fields }: Response, name: string): string | undefined {
-  const at = fields.findIndex((each, index) => index % 2 === 0 && each.toLowerCase() === name)
-  return at < 0 ? undefined : fields[at + 1]
+  const position = fields.findIndex(
+    (field, index) => index % 2 === 0 && field.toLowerCase() === name,
+  )
+  return position < 0 ? undefined : fields[position + 1]
 }
 
 /** Null: what came is not a sequence of responses. The last one may be cut short. `text` is latin1. */
 export function responsesOf(text: string): Response[] | null {
   const responses: Response[] = []
-  for (let at = 0; at < text.length; ) {
-    const end = text.indexOf('\r\n\r\n', at)
-    const [line, ...rows] = text.slice(at, end < 0 ? undefined : end).split('\r\n')
+  for (let start = 0; start < text.length; ) {
+    const end = text.indexOf('\r\n\r\n', start)
+    const [line, ...rows] = text.slice(start, end < 0 ? undefined : end).split('\r\n')
     const parts = /^HTTP\/1\.1 (\d{3}) (.*)$/s.exec(line!)
     if (end < 0 || parts === null) return null
     const fields = rows.flatMap((row) => {
@@ -34,11 +36,11 @@ export function responsesOf(text: string): Response[] | null {
       reason: parts[2]!,
       fields,
       body: '',
-      whole: true,
+      complete: true,
     }
-    at = bodyOf(response, text, end + 4)
+    start = bodyOf(response, text, end + 4)
     responses.push(response)
-    if (at < 0) return null
+    if (start < 0) return null
   }
   return responses
 }
@@ -50,22 +52,22 @@ function bodyOf(response: Response, text: string, from: number): number {
   if (field(response, 'transfer-encoding') === 'chunked') return chunksOf(response, text, from)
   const to = length === undefined ? text.length : from + Number(length)
   response.body = text.slice(from, to)
-  response.whole = text.length >= to
+  response.complete = text.length >= to
   return to
 }
 
 function chunksOf(response: Response, text: string, from: number): number {
-  for (let at = from; ; ) {
-    const end = text.indexOf('\r\n', at)
-    response.whole = end >= 0
+  for (let start = from; ; ) {
+    const end = text.indexOf('\r\n', start)
+    response.complete = end >= 0
     if (end < 0) return text.length
-    if (!/^[0-9a-f]+$/i.test(text.slice(at, end))) return -1
-    const size = Number.parseInt(text.slice(at, end), 16)
+    if (!/^[0-9a-f]+$/i.test(text.slice(start, end))) return -1
+    const size = Number.parseInt(text.slice(start, end), 16)
     response.body += text.slice(end + 2, end + 2 + size)
-    at = end + 4 + size
-    response.whole = at <= text.length
-    if (!response.whole) return text.length
-    if (text.slice(at - 2, at) !== '\r\n') return -1
-    if (size === 0) return at
+    start = end + 4 + size
+    response.complete = start <= text.length
+    if (!response.complete) return text.length
+    if (text.slice(start - 2, start) !== '\r\n') return -1
+    if (size === 0) return start
   }
 }

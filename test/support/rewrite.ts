@@ -36,22 +36,22 @@ const members = (...texts: (string | undefined)[]) => texts.filter(Boolean).join
 const nurl = '"nurl":"https://t.example/win?svc_opd=${SVC_OPD_CONTEXT}"'
 
 function requestOf({ request, root, imp, imps }: RewriteCase): string {
-  const own = `{${members('"id":"1"', '"bidfloor":0.5', imp)}}`
-  return request ?? `{${members(`"imp":[${imps ?? own}]`, root)}}`
+  const requestText = `{${members('"id":"1"', '"bidfloor":0.5', imp)}}`
+  return request ?? `{${members(`"imp":[${imps ?? requestText}]`, root)}}`
 }
 
 function answerOf({ raw, answer, bid }: RewriteCase): string {
-  const own = `{${members('"id":"b1"', '"impid":"1"', '"price":2', nurl, bid)}}`
-  return raw ?? `{${members(`"seatbid":[{"seat":"s1","bid":[${own}]}]`, answer)}}`
+  const bidText = `{${members('"id":"b1"', '"impid":"1"', '"price":2', nurl, bid)}}`
+  return raw ?? `{${members(`"seatbid":[{"seat":"s1","bid":[${bidText}]}]`, answer)}}`
 }
 
 export const opdOf = (opd: Record<string, unknown> | null | undefined): Integration['opd'] =>
   opd === null ? null : opdSchema.parse({ enabled: true, ...opd })
 
 /** The response and the request of a case, as JSON. */
-export const textsOf = (each: RewriteCase) => ({
-  response: answerOf(each),
-  request: requestOf(each),
+export const textsOf = (rewriteCase: RewriteCase) => ({
+  response: answerOf(rewriteCase),
+  request: requestOf(rewriteCase),
 })
 
 interface Sent {
@@ -60,13 +60,13 @@ interface Sent {
   request: Buffer
 }
 
-const inJson = (each: RewriteCase): Sent => {
-  const { response, request } = textsOf(each)
+const inJson = (rewriteCase: RewriteCase): Sent => {
+  const { response, request } = textsOf(rewriteCase)
   return { format: 'json', response: Buffer.from(response), request: Buffer.from(request) }
 }
 
 /** `sent`: the bodies of the case in another format. */
-export function run(each: RewriteCase, sent = inJson(each)): Outcome {
+export function run(rewriteCase: RewriteCase, sent = inJson(rewriteCase)): Outcome {
   const reasons: BidReason[] = []
   const priced: EligibleBid[] = []
   const price: PriceBid = (bid) => {
@@ -75,7 +75,7 @@ export function run(each: RewriteCase, sent = inJson(each)): Outcome {
       priceText: '1.5',
       inText: '2',
       outText: '1.5',
-      context: each.context ?? 'CTX',
+      context: rewriteCase.context ?? 'CTX',
       mode: 'revenue',
     }
   }
@@ -86,9 +86,9 @@ export function run(each: RewriteCase, sent = inJson(each)): Outcome {
       format: sent.format,
       request: () => sent.request,
       requestFormat: sent.format,
-      opd: opdOf(each.opd),
-      inactiveSeats: new Set(each.inactive),
-      rates: each.rates ?? null,
+      opd: opdOf(rewriteCase.opd),
+      inactiveSeats: new Set(rewriteCase.inactive),
+      rates: rewriteCase.rates ?? null,
       base: 'USD',
       price,
       onBid: (reason) => reasons.push(reason),

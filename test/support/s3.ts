@@ -42,8 +42,8 @@ export async function startS3() {
     /** The objects of a bucket. */
     list: async (bucket: string) =>
       readdirSync(join(folder, bucket), { recursive: true, withFileTypes: true })
-        .filter((each) => each.isFile())
-        .map((each) => relative(join(folder, bucket), join(each.parentPath, each.name)))
+        .filter((entry) => entry.isFile())
+        .map((entry) => relative(join(folder, bucket), join(entry.parentPath, entry.name)))
         .filter((name) => !name.startsWith('.')),
     async close() {
       const ended = once(child, 'exit')

@@ -18,9 +18,9 @@ const loadHere: typeof createLoad = (file) => {
     const { config, ...loaded } = loadConfig(file, known.size > 0)
     if (config === null) return { config, ...loaded }
     known = new Map(
-      config.suppliers.map((each) => {
-        const text = JSON.stringify(each)
-        return [text, known.get(text) ?? each]
+      config.suppliers.map((supplier) => {
+        const text = JSON.stringify(supplier)
+        return [text, known.get(text) ?? supplier]
       }),
     )
     return { config: { ...config, suppliers: [...known.values()] }, ...loaded }

@@ -85,7 +85,7 @@ drain: {grace: 0ms, timeout: 10s}
 log: {level: warn}
 ${more}
 suppliers:${suppliers.length === 0 ? ' []' : ''}
-${suppliers.map((each) => `  - {${each}, endpoints: ["${endpoint}"], timeout: 20s}`).join('\n')}
+${suppliers.map((supplier) => `  - {${supplier}, endpoints: ["${endpoint}"], timeout: 20s}`).join('\n')}
 `
 
 export async function startNode(options: NodeOptions) {
@@ -203,8 +203,8 @@ export function nodeOf<Service extends Running>(
           .split('\n')
           .filter((line) => line !== '' && !line.startsWith('#'))
           .map((line) => {
-            const at = line.lastIndexOf(' ')
-            return [line.slice(0, at), Number(line.slice(at + 1))]
+            const space = line.lastIndexOf(' ')
+            return [line.slice(0, space), Number(line.slice(space + 1))]
           }),
       )
     },

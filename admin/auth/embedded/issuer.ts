@@ -95,14 +95,14 @@ export interface Issuer {
  */
 export function createIssuer(keys: SigningKeys, path: string, now: () => number): Issuer {
   const signJwt = (claims: Record<string, unknown>, url: string, audience: string, user: User) => {
-    const at = Math.floor(now() / 1000)
+    const seconds = Math.floor(now() / 1000)
     return new SignJWT({ azp: clientId, preferred_username: user.name, ...claims })
       .setProtectedHeader({ alg: algorithm, kid: keys.kid, typ: 'JWT' })
       .setIssuer(url)
       .setAudience(audience)
       .setSubject(user.name)
-      .setIssuedAt(at)
-      .setExpirationTime(at + accessLife)
+      .setIssuedAt(seconds)
+      .setExpirationTime(seconds + accessLife)
       .setJti(crypto.randomUUID())
       .sign(keys.privateKey)
   }

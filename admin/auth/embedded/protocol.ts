@@ -45,9 +45,9 @@ export function readForm(body: string): Map<string, string> {
   const form = new Map<string, string>()
   for (const pair of body.split('&')) {
     if (pair === '') continue
-    const at = pair.indexOf('=')
-    const name = decode(at < 0 ? pair : pair.slice(0, at))
-    const value = at < 0 ? '' : decode(pair.slice(at + 1))
+    const index = pair.indexOf('=')
+    const name = decode(index < 0 ? pair : pair.slice(0, index))
+    const value = index < 0 ? '' : decode(pair.slice(index + 1))
     if (form.has(name)) throw new OAuthError('invalid_request', 'a parameter is repeated')
     form.set(name, value)
   }

@@ -98,8 +98,8 @@ export function drawnMarket(
   const median = chance(0.15) ? logRange(300_000, 3_600_000) : logRange(1000, 300_000)
   const delaySpread = range(0.3, 1.2)
 
-  const levels = (count: number, of: number) =>
-    Array.from({ length: count }, () => of * world.normal())
+  const levels = (count: number, total: number) =>
+    Array.from({ length: count }, () => total * world.normal())
   const supplierLevels = levels(suppliers, spreads.supplier)
   const countryLevels = levels(3 + world.below(30), range(0, 0.6))
   const dspLevels = levels(2 + world.below(25), range(0, 0.5))
@@ -147,8 +147,8 @@ export function drawnMarket(
     every,
     offer(n, now) {
       drifted[n % publisherCount]! += drift * Math.sqrt(publisherCount / 50_000) * drifts.normal()
-      const at = rankOf(traffic, draw.uniform())
-      const publisher = publishers[at]!
+      const rank = rankOf(traffic, draw.uniform())
+      const publisher = publishers[rank]!
       const place = draw.below(publisher.places.length)
       const placement = publisher.places[place]!
       const [country, dsp] = [rankOf(countries, draw.uniform()), rankOf(dsps, draw.uniform())]
@@ -160,19 +160,19 @@ export function drawnMarket(
         countryLevels[country]! +
         [0, -0.15, 0.25][device]! +
         [0, 0.2, 0.7][placement.format]!
-      const own = ownSpread * draw.normal()
-      const lnIn = 0.3 + value + dspLevels[dsp]! + own
+      const deviation = ownSpread * draw.normal()
+      const lnIn = 0.3 + value + dspLevels[dsp]! + deviation
       const hour = (now % day) / day
       const isPaused = pauses > 0 && Math.floor(now / pauses + 7 * publisher.phase) % 3 === 0
       const mean =
         0.3 +
         known * value +
-        shared * own +
+        shared * deviation +
         gap +
         shift +
         publisher.competition +
         placement.competition +
-        drifted[at]! +
+        drifted[rank]! +
         daily * Math.sin(2 * Math.PI * (hour + 0.2 * publisher.phase)) +
         (n > jumpAt ? jump : 0)
       mixture.clear()
@@ -184,7 +184,7 @@ export function drawnMarket(
         else mixture.part(share, mean - 0.5 * part, publisher.spread * (1 + part))
       }
       mixture.rounded(rest * rounded, mean - 0.1, publisher.spread, grid)
-      const name = publisher.isFresh ? `p${at}-${Math.floor(now / 3_600_000)}` : `p${at}`
+      const name = publisher.isFresh ? `p${rank}-${Math.floor(now / 3_600_000)}` : `p${rank}`
       facts.supplier = `s${publisher.supplier}`
       facts.inBa = Math.max(0.02, Math.round(Math.exp(lnIn) * 1e4) / 1e4)
       facts.floor = Math.min(facts.inBa, publisher.floor * Math.exp(0.3 + value))

@@ -25,7 +25,7 @@ interface Slot {
 /** Rows of one slot, counted: what a replay knows of its curve. */
 function slotOf(
   world: Source,
-  publisher: { at: number; level: number; exchange: number },
+  publisher: { place: number; level: number; exchange: number },
   place: number,
   rivals: readonly number[],
 ): Slot {
@@ -48,8 +48,8 @@ function slotOf(
   let sum = 0
   const usual = floors.filter((price) => price < 0.9 * Math.exp(level))
   return {
-    name: `slot-${publisher.at}-${place}`,
-    publisher: publisher.at,
+    name: `slot-${publisher.place}-${place}`,
+    publisher: publisher.place,
     exchange: publisher.exchange,
     level,
     size: world.pick(['300x250', '728x90', '160x600', '336x280', '1000x90']),
@@ -69,8 +69,8 @@ export function replay(seed: number): Market {
   const draw = root.fork(2)
   const rivals = Array.from({ length: 40 }, () => cent(Math.exp(-0.4 + 0.6 * world.normal())))
   const slots: Slot[] = []
-  for (let at = 0; slots.length < 500; at++) {
-    const publisher = { at, level: -0.4 + 0.5 * world.normal(), exchange: world.below(3) }
+  for (let index = 0; slots.length < 500; index++) {
+    const publisher = { place: index, level: -0.4 + 0.5 * world.normal(), exchange: world.below(3) }
     for (let place = 1 + world.below(4); place > 0; place--)
       slots.push(slotOf(world, publisher, place, rivals))
   }
@@ -102,8 +102,8 @@ export function replay(seed: number): Market {
     every: usualEvery,
     offer() {
       slot = slots[rankOf(traffic, draw.uniform())]!
-      const at = draw.below(campaigns.length)
-      const campaign = campaigns[at]!
+      const drawn = draw.below(campaigns.length)
+      const campaign = campaigns[drawn]!
       const value = Math.exp(slot.level + 0.25 + campaign.level + campaign.share * draw.normal())
       facts.floor = slot.floors[draw.below(slot.floors.length)]!
       atFloor = facts.floor > 0 ? slot.atFloor : 0
@@ -117,7 +117,7 @@ export function replay(seed: number): Market {
       facts.device = draw.uniform() < 0.7 ? 'mobile' : 'desktop'
       facts.format = 'banner'
       facts.size = slot.size
-      facts.dsp = `dsp-${at}`
+      facts.dsp = `dsp-${drawn}`
       facts.auction = 1
       return offer
     },

@@ -27,19 +27,19 @@ function rowOf(line: string): Row | null {
   const all = line.split('\t')
   const first = all.findIndex((value) => /^[0-9a-f]{28,32}$/.test(value))
   if (first < 0 || all.length < first + 23) return null
-  const at = (n: number) => all[first + n]!
-  const [floor, paid] = [Number(at(17)), Number(at(20))]
+  const rowAt = (n: number) => all[first + n]!
+  const [floor, paid] = [Number(rowAt(17)), Number(rowAt(20))]
   if (!(floor >= 0 && paid > 0)) return null
   return {
-    time: at(1),
-    region: at(6),
-    exchange: at(8),
-    domain: at(9),
-    slot: at(12),
-    size: `${at(13)}x${at(14)}`,
+    time: rowAt(1),
+    region: rowAt(6),
+    exchange: rowAt(8),
+    domain: rowAt(9),
+    slot: rowAt(12),
+    size: `${rowAt(13)}x${rowAt(14)}`,
     floor: floor / 100,
     paid: paid / 100,
-    advertiser: at(22),
+    advertiser: rowAt(22),
   }
 }
 
@@ -57,13 +57,13 @@ export function readRows(folder: string): Map<string, Row[]> {
 
 /** By row, the sorted prices of the rows that share its curve. */
 function curvesOf(rows: readonly Row[]): Map<Row, Float64Array> {
-  const own = (row: Row) => `${row.slot} ${row.floor}`
+  const keyOfRow = (row: Row) => `${row.slot} ${row.floor}`
   const shared = (row: Row) => `${row.exchange} ${row.size} ${row.floor > 0}`
-  const [slots, others] = [Map.groupBy(rows, own), Map.groupBy(rows, shared)]
+  const [slots, others] = [Map.groupBy(rows, keyOfRow), Map.groupBy(rows, shared)]
   const curves = new Map<Row[], Float64Array>()
   return new Map(
     rows.map((row) => {
-      const mine = slots.get(own(row))!
+      const mine = slots.get(keyOfRow(row))!
       const group = mine.length < leastRows ? others.get(shared(row))! : mine
       const prices = curves.get(group) ?? Float64Array.from(group, ({ paid }) => paid).sort()
       curves.set(group, prices)
@@ -101,8 +101,8 @@ export function recorded(all: readonly Row[], seed: number): Market {
     offer() {
       const row = rows[draw.below(rows.length)]!
       prices = curves.get(row)!
-      const at = draw.below(campaigns.length)
-      const { level, spread } = campaigns[at]!
+      const campaign = draw.below(campaigns.length)
+      const { level, spread } = campaigns[campaign]!
       const usual = prices[prices.length >> 1]!
       const value = usual * Math.exp(level + spread * draw.normal())
       facts.floor = row.floor
@@ -113,7 +113,7 @@ export function recorded(all: readonly Row[], seed: number): Market {
       facts.country = `CN-${row.region}`
       facts.format = 'banner'
       facts.size = row.size
-      facts.dsp = `dsp-${at}`
+      facts.dsp = `dsp-${campaign}`
       return offer
     },
   }

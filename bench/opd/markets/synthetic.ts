@@ -111,15 +111,15 @@ export function synthetic(seed: number, options: SyntheticOptions = {}): Market 
     offer(n, now) {
       if (options.freshEvery !== undefined && Math.floor(now / options.freshEvery) !== fresh) {
         fresh = Math.floor(now / options.freshEvery)
-        publishers = publishers.map((_each, at) => ({
-          ...publisher(at),
-          name: `pub-${at}-${fresh}`,
+        publishers = publishers.map((_each, index) => ({
+          ...publisher(index),
+          name: `pub-${index}-${fresh}`,
         }))
       }
       // A walk of one publisher a bid, 300 steps of it as large as one of all.
       driftOf[n % 300]! += step * Math.sqrt(300) * drifts.normal()
-      const at = rankOf(traffic, draw.uniform())
-      const p = publishers[at]!
+      const rank = rankOf(traffic, draw.uniform())
+      const p = publishers[rank]!
       const place = draw.below(p.placements.length)
       const placement = p.placements[place]!
       const country = Math.floor(draw.uniform() ** 2 * countries.length)
@@ -140,7 +140,7 @@ export function synthetic(seed: number, options: SyntheticOptions = {}): Market 
       const level =
         p.competition +
         placement.competition +
-        driftOf[at]! +
+        driftOf[rank]! +
         0.2 * Math.sin(2 * Math.PI * (hour + 0.2 * p.phase)) +
         (shifted ? (options.shift ?? 0.7) : 0)
       // Competition knows part of what makes a bid dear.

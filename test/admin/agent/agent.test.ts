@@ -31,7 +31,7 @@ t.teardown(async () => {
 /** The value of a series of /metrics. */
 async function metric(series: string): Promise<number> {
   const text = await (await fetch(`${node.admin}/metrics`)).text()
-  const line = text.split('\n').find((each) => each.startsWith(`${series} `))
+  const line = text.split('\n').find((line) => line.startsWith(`${series} `))
   return Number(line?.split(' ')[1] ?? 0)
 }
 const outcomes = (ssp: string, outcome: string) =>
@@ -250,11 +250,11 @@ t.test('a price is never above that of the bid nor below the floor, as doubles',
   const price = fc.double({ min: 1e-6, max: 1e4, noNaN: true })
   await fc.assert(
     fc.asyncProperty(price, price, async (one, other) => {
-      const [floor, own] = [Math.min(one, other), Math.max(one, other)]
+      const [floor, ownPrice] = [Math.min(one, other), Math.max(one, other)]
       const request = { ...callOf().bid_request, imp: [{ id: '1', bidfloor: floor, banner: {} }] }
-      const { mutations } = await client.call(callOf({ bid_request: request }, { price: own }))
-      const sent = mutations[0]?.adjust_bid.price ?? own
-      return sent >= floor && sent <= own
+      const { mutations } = await client.call(callOf({ bid_request: request }, { price: ownPrice }))
+      const sent = mutations[0]?.adjust_bid.price ?? ownPrice
+      return sent >= floor && sent <= ownPrice
     }),
     { numRuns: 300 },
   )

@@ -45,11 +45,11 @@ t.test('with clientCa only a client with a certificate of it is served', { skip 
   )
   t.teardown(() => node.stop())
   const root = Buffer.from(pair.cert)
-  const clientWith = (own: { cert: string; key: string } | null) => {
+  const clientWith = (pair: { cert: string; key: string } | null) => {
     const channel =
-      own === null
+      pair === null
         ? credentials.createSsl(root)
-        : credentials.createSsl(root, Buffer.from(own.key), Buffer.from(own.cert))
+        : credentials.createSsl(root, Buffer.from(pair.key), Buffer.from(pair.cert))
     const client = new AgentClient(node.bidweir.agentPort!, channel)
     t.teardown(() => client.close())
     return client

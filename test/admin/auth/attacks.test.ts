@@ -152,7 +152,7 @@ t.test('a refresh token used at two nodes at once', { skip: postgresAbsent }, as
   for (let round = 0; round < 5; round++) {
     const { refresh_token } = (await nodes[round % 2]!.login()).body
     const race = await Promise.all(
-      Array.from({ length: 8 }, (_, at) => nodes[at % 2]!.refresh(refresh_token)),
+      Array.from({ length: 8 }, (_, index) => nodes[index % 2]!.refresh(refresh_token)),
     )
     const winners = race.filter(({ status }) => status === 200)
     t.equal(winners.length, 1, 'one is given a token')

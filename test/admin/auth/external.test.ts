@@ -55,13 +55,13 @@ async function issuer(t: Test) {
     return { verify }
   }
   const claims = () => {
-    const at = Math.floor(clock.now / 1000)
+    const seconds = Math.floor(clock.now / 1000)
     return {
       iss: url,
       aud: ['account', 'bidweir'],
       sub: 'u-1',
-      iat: at,
-      exp: at + 300,
+      iat: seconds,
+      exp: seconds + 300,
       typ: 'Bearer',
       account: 'acme',
       realm_access: { roles: ['api'] },
@@ -108,7 +108,7 @@ t.test('roles of the issuer are ours by name, `api` by the name that is configur
 t.test('forged, foreign and spoiled tokens', async (t) => {
   const { open, sign, claims, clock } = await issuer(t)
   const { verify } = await open()
-  const at = Math.floor(clock.now / 1000)
+  const seconds = Math.floor(clock.now / 1000)
   const none = `${part({ alg: 'none', kid: 'k1' })}.${part(claims())}.`
   const pem = await exportSPKI(pair.publicKey)
   const hsInput = `${part({ alg: 'HS256', kid: 'k1' })}.${part(claims())}`
@@ -131,10 +131,10 @@ t.test('forged, foreign and spoiled tokens', async (t) => {
       'malformed',
     ],
     'claims exchanged': [`${head}.${part({ ...claims(), account: '*' })}.${tail}`, 'signature'],
-    expired: [await sign({ exp: at - 10 }), 'expired'],
+    expired: [await sign({ exp: seconds - 10 }), 'expired'],
     'no expiry': [await sign({ exp: undefined }), 'claims'],
-    'from the future': [await sign({ nbf: at + 60 }), 'not_yet'],
-    'made in the future': [await sign({ iat: at + 120 }), 'not_yet'],
+    'from the future': [await sign({ nbf: seconds + 60 }), 'not_yet'],
+    'made in the future': [await sign({ iat: seconds + 120 }), 'not_yet'],
     'an x5c in the header': [await sign({}, { x5c: ['AAAA'] }, other.privateKey), 'signature'],
     'no subject': [await sign({ sub: undefined }), 'claims'],
     'expiry as a text': [await sign({ exp: '9999999999' as unknown as number }), 'expired'],

@@ -30,15 +30,15 @@ t.test('openid brings an ID token that a client of the discovery document verifi
   const keys = createRemoteJWKSet(new URL(document.jwks_uri))
   const options = { issuer: document.issuer, audience: 'public-client' }
   const { payload } = await jwtVerify(first.id_token!, keys, options)
-  const at = Math.floor(clock.now / 1000)
-  t.match(payload, { sub: 'ann', preferred_username: 'ann', iat: at, auth_time: at })
-  t.ok(payload.exp! > at)
+  const seconds = Math.floor(clock.now / 1000)
+  t.match(payload, { sub: 'ann', preferred_username: 'ann', iat: seconds, auth_time: seconds })
+  t.ok(payload.exp! > seconds)
   t.notOk('email' in payload, 'no address is known')
   t.equal((await who(first.id_token!)).status, 401, 'it opens nothing')
   clock.now += 60_000
   const second = (await refresh(first.refresh_token)).body
   const { auth_time, iat } = decodeJwt(second.id_token!)
-  t.same([auth_time, iat], [at, at + 60], 'a refresh is no log-in')
+  t.same([auth_time, iat], [seconds, seconds + 60], 'a refresh is no log-in')
 })
 
 t.test('the granted scope is the known part of the requested one', async (t) => {
@@ -69,9 +69,9 @@ t.test(
   'the document and tokens name the listener; only a trusted proxy says otherwise',
   async (t) => {
     const trusted: { list: readonly string[] } = { list: [] }
-    const reached: { at: string | null } = { at: null }
+    const reached: { origin: string | null } = { origin: null }
     const realm = await embeddedRealm(t, undefined, {
-      publicUrl: () => reached.at,
+      publicUrl: () => reached.origin,
       trustedProxies: () => trusted.list,
     })
     const { store, base, ask, who } = realm
@@ -93,7 +93,7 @@ t.test(
     const { port } = new URL(base)
     for (const name of [`127.0.0.1:${port}`, `localhost:${port}`])
       t.equal(await issuerAt({ host: name }), `http://${name}${realmPath}`, 'the connection itself')
-    const own = `http://127.0.0.1:8081${realmPath}`
+    const issuer = `http://127.0.0.1:8081${realmPath}`
     for (const host of [
       'bids.example',
       'localhost:1',
@@ -103,13 +103,13 @@ t.test(
       'a@b',
       '[::1',
     ])
-      t.equal(await issuerAt({ host }), own, `a Host that the caller has chosen: ${host}`)
+      t.equal(await issuerAt({ host }), issuer, `a Host that the caller has chosen: ${host}`)
     const spoofed = { host: 'bids.example', ...proxied }
-    t.equal(await issuerAt(spoofed), own, 'no proxy is trusted')
+    t.equal(await issuerAt(spoofed), issuer, 'no proxy is trusted')
     trusted.list = ['127.0.0.1']
     t.equal(await issuerAt({ host: 'bids.example' }), `http://bids.example${realmPath}`)
     t.equal(await issuerAt(spoofed), `https://b.example:8443${realmPath}`)
-    reached.at = 'https://ads.example/bidweir/'
+    reached.origin = 'https://ads.example/bidweir/'
     t.equal(await issuerAt(spoofed), `https://ads.example/bidweir${realmPath}`)
     const { username, password } = { username: 'ann', password: 'correct-1' }
     const form = { client_id: 'public-client', grant_type: 'password', username, password }
@@ -117,7 +117,7 @@ t.test(
     for (const token of [access_token, id_token!])
       t.equal(decodeJwt(token).iss, `https://ads.example/bidweir${realmPath}`)
     t.equal((await who(access_token)).status, 200, 'a prefix is no other realm')
-    reached.at = null
+    reached.origin = null
     t.equal((await who((await ask(form, proxied)).body.access_token)).status, 200)
   },
 )

@@ -34,11 +34,12 @@ async function leave(head: string, body = ''): Promise<void> {
 
 const statuses = async () => {
   const metrics = await node.metrics()
-  const of = (status: string) => sumOf(metrics, 'bidweir_impressions_total', `status="${status}"`)
+  const countOf = (status: string) =>
+    sumOf(metrics, 'bidweir_impressions_total', `status="${status}"`)
   return {
-    rejected: of('rejected'),
-    attributed: of('attributed'),
-    unattributed: of('unattributed'),
+    rejected: countOf('rejected'),
+    attributed: countOf('attributed'),
+    unattributed: countOf('unattributed'),
   }
 }
 

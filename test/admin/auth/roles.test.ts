@@ -56,20 +56,20 @@ suppliers: [{id: acme, endpoints: ['http://127.0.0.1:9/'], account: a, opd: {ena
   }
   const calls = Object.entries(document.paths).flatMap(([path, methods]) =>
     Object.entries(methods)
-      .filter(([, { security }]) => security.some((each) => 'bearer' in each))
+      .filter(([, { security }]) => security.some((scheme) => 'bearer' in scheme))
       .map(([method]) => ({ method: method.toUpperCase(), path })),
   )
   t.ok(calls.length >= 12)
   for (const { method, path } of calls) {
-    const at = path.replace(/\{(\w+)\}/g, (_, name: string) => params[name] ?? 'x')
+    const filled = path.replace(/\{(\w+)\}/g, (_, name: string) => params[name] ?? 'x')
     const role = needed(method, path)
     for (const [name, access] of tokens) {
       const headers = { authorization: `Bearer ${access}` }
-      const answer = await fetch(base + at, { method, headers })
+      const answer = await fetch(base + filled, { method, headers })
       const { code } = (await answer.json()) as { code?: string }
       t.not(answer.status, 401)
       const refused = answer.status === 403 && code === 'forbidden'
-      t.equal(refused, !may(new Set([name]), role), `${method} ${at} wants ${role}: ${name}`)
+      t.equal(refused, !may(new Set([name]), role), `${method} ${filled} wants ${role}: ${name}`)
     }
   }
 })

@@ -128,10 +128,10 @@ onBoth(async (t, { url }) => {
 
   await t.test('each change of a user is in the audit trail, without the password', async (t) => {
     const rows = await store.db.selectFrom('audit').selectAll().orderBy('id').execute()
-    const of = (action: string) => rows.filter((row) => row.action === action)
+    const rowsOf = (action: string) => rows.filter((row) => row.action === action)
     for (const verb of ['add', 'passwd', 'disable', 'enable', 'remove'])
-      t.ok(of(`user_${verb}`).length > 0, verb)
-    const [disabled] = of('user_disable')
+      t.ok(rowsOf(`user_${verb}`).length > 0, verb)
+    const [disabled] = rowsOf('user_disable')
     t.match(disabled, { who: 'command line', account: '*', supplier: '' })
     t.match(JSON.parse(disabled!.before!), { name: 'ann', roles: ['api'], state: 'enabled' })
     t.match(JSON.parse(disabled!.after!), { name: 'ann', state: 'disabled' })

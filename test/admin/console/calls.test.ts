@@ -135,13 +135,13 @@ opd: {keys: [{id: 1, secret: ${Buffer.alloc(32, 7).toString('base64url')}}]}`,
     t.notMatch(JSON.stringify(all), /hidden-\d|BwcHBw/)
     t.match(all.opd.keys, [{ id: 1, secret: '(hidden)' }])
     t.match(all.suppliers[0].endpoints, [/^http:\/\/127\.0\.0\.1:\d+\/\w+\?…$/])
-    const own = (await call('eve', 'configuration/')).body
-    t.same(Object.keys(own).sort(), ['currency', 'location', 'suppliers'])
+    const configuration = (await call('eve', 'configuration/')).body
+    t.same(Object.keys(configuration).sort(), ['currency', 'location', 'suppliers'])
     t.same(
-      own.suppliers.map(({ id }: { id: string }) => id),
+      configuration.suppliers.map(({ id }: { id: string }) => id),
       ['acme', 'plain'],
     )
-    t.equal(own.suppliers[0].opd.minFactor, 0.6, 'defaults and settings')
+    t.equal(configuration.suppliers[0].opd.minFactor, 0.6, 'defaults and settings')
   })
 
   t.test('a bid id alone is explained; one of two suppliers must be named', async (t) => {
@@ -152,8 +152,8 @@ opd: {keys: [{id: 1, secret: ${Buffer.alloc(32, 7).toString('base64url')}}]}`,
     const several = await call('admin', 'decisions/?bid_id=b1')
     t.equal(several.status, 409)
     t.match(several.body.errors, [{ pointer: 'ssp', detail: /^(acme, twin|twin, acme) .*ssp=/ }])
-    const own = await call('eve', 'decisions/?bid_id=b1')
-    t.equal(own.body.ssp, 'acme', 'suppliers of another account are not counted')
+    const response = await call('eve', 'decisions/?bid_id=b1')
+    t.equal(response.body.ssp, 'acme', 'suppliers of another account are not counted')
     t.equal((await call('admin', 'decisions/?bid_id=b1&ssp=twin')).body.ssp, 'twin')
     t.equal((await call('eve', 'decisions/?bid_id=b1&ssp=twin')).status, 404, 'of another account')
     t.equal((await call('eve', 'decisions/')).status, 400)

@@ -32,8 +32,8 @@ t.test('the win curve over recent bids has the win rates of the market', async (
   const prices: Record<Publisher, number[]> = { cheap: [], dear: [] }
   for (let auction = 0; auction < 300; auction++) {
     const publisher: Publisher = auction % 2 === 0 ? 'cheap' : 'dear'
-    const asked = Array.from({ length: 12 }, (_, at) => ({
-      id: `b${auction}-${at}`,
+    const asked = Array.from({ length: 12 }, (_, index) => ({
+      id: `b${auction}-${index}`,
       price: Number((0.4 + random() * 2).toFixed(2)),
       auction: `a${auction}`,
       request: { site: { domain: 'news.example', publisher: { id: publisher } } },
@@ -47,14 +47,14 @@ t.test('the win curve over recent bids has the win rates of the market', async (
     const response = await node.api(`/api/svc/curve/?ssp=acme${query}`)
     return { status: response.status, body: (await response.json()) as WinCurve }
   }
-  const truth = (of: Publisher[], factor: number) => {
-    const all = of.flatMap((publisher) =>
+  const truth = (publishers: Publisher[], factor: number) => {
+    const all = publishers.flatMap((publisher) =>
       prices[publisher].map((price) => wins(publisher, price * factor)),
     )
     return all.reduce((sum, win) => sum + win, 0) / all.length
   }
   await until(async () => (await curve('')).body.bids === 300, { what: 'enough bids have settled' })
-  for (const [query, of] of [
+  for (const [query, names] of [
     ['', ['cheap', 'dear']],
     ['&publisher=cheap', ['cheap']],
     ['&publisher=dear', ['dear']],
@@ -63,10 +63,10 @@ t.test('the win curve over recent bids has the win rates of the market', async (
     t.equal(body.bids, 300)
     for (const factor of [1, 0.9, 0.8]) {
       const { win } = body.points.find((point) => point.factor === factor)!
-      const expected = truth([...of], factor)
+      const expected = truth([...names], factor)
       t.ok(
         Math.abs(win / expected - 1) < 0.15,
-        `${of.join(' and ')} at ${factor}: ${win.toFixed(3)}, in truth ${expected.toFixed(3)}`,
+        `${names.join(' and ')} at ${factor}: ${win.toFixed(3)}, in truth ${expected.toFixed(3)}`,
       )
     }
   }

@@ -38,8 +38,8 @@ t.test(
       await Promise.all([node.bidweir.stop(), bare.bidweir.stop()])
       await supplier.close()
     })
-    const read = async (query: string, of = node) => {
-      const response = await of.api(`/api/svc/whatif/?${query}`)
+    const read = async (query: string, target = node) => {
+      const response = await target.api(`/api/svc/whatif/?${query}`)
       return { status: response.status, body: (await response.json()) as WhatIf & { code: string } }
     }
 

@@ -99,7 +99,7 @@ ${Object.entries(scenarios)
   }
   const funnel = await read()
   for (const [ssp, { step, text }] of Object.entries(faults)) {
-    const found = funnel.suppliers.find((each) => each.ssp === ssp)!
+    const found = funnel.suppliers.find((supplier) => supplier.ssp === ssp)!
     t.match(found.faults, [{ step, text, fix: String, mail: String }], ssp)
     t.ok(found.faults[0]!.perDay! > 0, `${ssp}: what is at stake is known`)
   }
@@ -135,7 +135,7 @@ ${Object.entries(scenarios)
     await line.getByRole('link').click()
     await page.getByText('stops here').waitFor()
     await page.getByText('Mail to the supplier').click()
-    const mail = funnel.suppliers.find((each) => each.ssp === ssp)!.faults[0]!.mail
+    const mail = funnel.suppliers.find((supplier) => supplier.ssp === ssp)!.faults[0]!.mail
     await page.getByText(mail, { exact: true }).waitFor()
     await page.goto(`${base}/#/suppliers`)
     await first.waitFor()

@@ -89,10 +89,12 @@ t.test('the console while something fails', { skip: browserAbsent }, async (t) =
       route.fulfill({ status: 500, contentType: type, body: JSON.stringify(problem) }),
     )
     await page.goto(`${base}/#/audit`)
-    const own = alert.getByText('Not read: bidweir had an error of its own (500): its log says why')
-    await own.waitFor()
+    const alertText = alert.getByText(
+      'Not read: bidweir had an error of its own (500): its log says why',
+    )
+    await alertText.waitFor()
     await page.unroute(path)
-    await gone(own)
+    await gone(alertText)
     const live = '**/api/svc/live/list/**'
     await page.route(live, (route) =>
       route.fulfill({ status: 502, contentType: 'text/html', body: '<h1>Bad Gateway</h1>' }),

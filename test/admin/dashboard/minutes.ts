@@ -50,8 +50,8 @@ export async function minutes(t: Test, { base, api, page, faults }: ConsoleInBro
       const found = (await (await route.fetch()).json()) as Minutes
       const isToday = Number(query.get('to')) > now - hour
       const length = found.values.requests.length
-      const lacks = (at: number) => isToday && at >= length - 12 && at < length - 8
-      const series = Array.from({ length }, (_, at) => (lacks(at) ? null : 0.9))
+      const lacks = (index: number) => isToday && index >= length - 12 && index < length - 8
+      const series = Array.from({ length }, (_, index) => (lacks(index) ? null : 0.9))
       const values = Object.fromEntries(Object.keys(found.values).map((name) => [name, series]))
       const marks = [{ at: now - 3 * hour, kind: 'hold', text: 'hold on' }]
       return route.fulfill({ json: { ...found, since: 0, values, marks } })

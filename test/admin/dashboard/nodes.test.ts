@@ -60,9 +60,9 @@ t.test('two nodes behind a balancer', { skip }, async (t) => {
     await Promise.all([one.stop(), other.stop()])
     await Promise.all([supplier.close(), redis.stop(), database.close()])
   })
-  for (let at = 0; at < 8; at++) {
-    const node = at < 3 ? one : other
-    const { id, svcOpd, out } = await node.bid({ id: `b${at}`, price: 2 })
+  for (let index = 0; index < 8; index++) {
+    const node = index < 3 ? one : other
+    const { id, svcOpd, out } = await node.bid({ id: `b${index}`, price: 2 })
     const { http } = await node.notify({ bid_id: id, price: out, svc_opd: svcOpd })
     t.equal(http, 200)
   }

@@ -148,7 +148,7 @@ t.test('the console with rare data', { skip: browserAbsent }, async (t) => {
 
   t.test('a year by hour is shown in part, and its sum is that of all', async (t) => {
     const total = (year.hours * (year.hours + 1)) / 2
-    const date = (at: number) => new Date(at).toISOString().slice(0, 10)
+    const date = (time: number) => new Date(time).toISOString().slice(0, 10)
     const range = `from=${date(Date.now() - (year.days + 3) * 24 * hour)}&to=${date(Date.now())}&tz=UTC`
     await page.goto(`${base}/#/reports?by=hour&ssp=year&${range}`)
     const table = page.getByRole('table', { name: 'Report', exact: true })

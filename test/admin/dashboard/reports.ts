@@ -52,7 +52,7 @@ export async function reports(t: Test, { base, api, page, faults }: ConsoleInBro
     await until(async () => (await rows.count()) === countries.length)
     const offered = await and.locator('option').allTextContents()
     t.same(offered, ['nothing else', 'Supplier', 'Source', 'Hour', 'Day'])
-    const { key } = countries.find((each) => each.key !== '')!
+    const { key } = countries.find((country) => country.key !== '')!
     await table.getByRole('button', { name: key, exact: true }).click()
     await until(async () => (await rows.count()) === 1)
     await by.selectOption('Hour')

@@ -28,11 +28,11 @@ export async function screens(t: Test, world: ConsoleInBrowser) {
       await api('/api/svc/reports/margin?ssp=acme&by=publisher&top=1')
     ).json()) as { key: string; decided: number }[]
     const { key } = all[0]!
-    const whole = await rows.first().textContent()
+    const count = await rows.first().textContent()
     await publishers.getByRole('button', { name: key, exact: true }).click()
     await page.getByText(`Only publisher ${key}`).waitFor()
     t.match(page.url(), new RegExp(`publisher=${key}`))
-    await until(async () => (await rows.first().textContent()) !== whole)
+    await until(async () => (await rows.first().textContent()) !== count)
     await page.getByRole('button', { name: `Only publisher ${key}: show all` }).click()
     await page.getByText(`Only publisher ${key}`).waitFor({ state: 'detached' })
     const download = page.waitForEvent('download')
@@ -175,7 +175,8 @@ export async function screens(t: Test, world: ConsoleInBrowser) {
   })
 
   t.test('audit: who changed what, filtered, page by page', async (t) => {
-    for (let at = 0; at < 52; at++) await api('/api/svc/opd/idle/', 'PUT', { hold: at % 2 === 0 })
+    for (let index = 0; index < 52; index++)
+      await api('/api/svc/opd/idle/', 'PUT', { hold: index % 2 === 0 })
     await show(page, base, 'audit', 'Audit')
     const rows = page.locator('tbody tr')
     t.match(await rows.first().textContent(), /admin.*idle.*hold.*true → false/s)

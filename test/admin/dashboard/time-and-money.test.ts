@@ -65,7 +65,8 @@ t.test('time and money in the console', { skip: browserAbsent }, async (t) => {
       await page.goto(`${base}/#/${address[name] ?? name}`)
       await page.getByRole('heading', { level: 1 }).waitFor()
       await until(async () => (await page.getByText('Loading…').count()) === 0)
-      for (const each of await page.getByText('These figures as a table').all()) await each.click()
+      for (const table of await page.getByText('These figures as a table').all())
+        await table.click()
       t.notMatch(await page.locator('main').innerText(), /USD|\$(?!\{)/, name)
     }
     await show(page, base, 'suppliers', 'Suppliers')
@@ -108,7 +109,7 @@ t.test('time and money in the console', { skip: browserAbsent }, async (t) => {
       )
       t.equal(bids.run().changes, 1)
     }
-    const date = (at: number) => new Date(at).toISOString().slice(0, 10)
+    const date = (time: number) => new Date(time).toISOString().slice(0, 10)
     const [before, today] = [date(Date.now() - day), date(Date.now())]
     await page.getByLabel('Time zone').selectOption('UTC')
     await page.goto(`${base}/#/reports?by=day&ssp=yesterday&from=${before}&to=${today}&tz=UTC`)

@@ -18,13 +18,13 @@ const collectTexts = (page: Page) =>
     }`)
 
 /** Pixels of the colour of the line in a column of the chart, from 0 (left) to 1. */
-const linePixels = (page: Page, at: number) =>
+const linePixels = (page: Page, index: number) =>
   page.evaluate<number>(`{
     const canvas = document.querySelector('[aria-label="History"] canvas')
     const over = document.querySelector('[aria-label="History"] .u-over').getBoundingClientRect()
     const box = canvas.getBoundingClientRect()
     const scale = canvas.width / box.width
-    const x = Math.round((over.left - box.left + ${at} * over.width) * scale)
+    const x = Math.round((over.left - box.left + ${index} * over.width) * scale)
     const top = Math.round((over.top - box.top) * scale)
     const { data } = canvas.getContext('2d').getImageData(x, top, 1, Math.round(over.height * scale))
     let count = 0
@@ -39,7 +39,7 @@ export async function truth(t: Test, world: ConsoleInBrowser) {
   const location = 'eu-west'
   const supplier = async () => (await (await api(path)).json()) as SupplierResource
   const center = async () =>
-    (await supplier()).datacenters.find((each) => each.location === location)
+    (await supplier()).datacenters.find((datacenter) => datacenter.location === location)
   /** A change of a colleague, the user `admin`. */
   const colleague = async (body: object) => t.equal((await api(path, 'PUT', body)).status, 200)
   const qps = [{ location, value: 900 }]
@@ -134,8 +134,11 @@ export async function truth(t: Test, world: ConsoleInBrowser) {
         if (query.get('by') !== 'hour') return route.continue()
         const from = Number(query.get('from'))
         const now = Date.now() - (Date.now() % hour)
-        const times = [...hours.map((at) => from + at * hour), ...(running ? [now] : [])]
-        const rows = times.map((at) => ({ ...sample, key: new Date(at).toISOString(), margin }))
+        const times = [
+          ...hours.map((hourIndex) => from + hourIndex * hour),
+          ...(running ? [now] : []),
+        ]
+        const rows = times.map((time) => ({ ...sample, key: new Date(time).toISOString(), margin }))
         return route.fulfill({ json: rows })
       })
     await page.getByLabel('Time zone').selectOption('UTC')

@@ -171,9 +171,9 @@ export async function manySuppliers(t: Test, { base, page, fail, addSuppliers }:
   await page.getByRole('link', { name: 'Supplier 199', exact: true }).scrollIntoViewIfNeeded()
   for (const name of ['Total of 206', 'Margin today'])
     t.ok(
-      await page.getByText(name, { exact: true }).evaluate((each) => {
+      await page.getByText(name, { exact: true }).evaluate((element) => {
         const { top, bottom } = (
-          each as { getBoundingClientRect(): DOMRectLike }
+          element as { getBoundingClientRect(): DOMRectLike }
         ).getBoundingClientRect()
         return top >= 0 && bottom <= 900
       }),

@@ -62,7 +62,7 @@ onBoth(async (t, database) => {
   })
   /** One round after another, each by one of the nodes. */
   const rounds = async (minutes: number) => {
-    for (let at = 0; at < 2 * minutes; at++) {
+    for (let index = 0; index < 2 * minutes; index++) {
       now += minute / 2
       await Promise.all(nodes.map((node) => node.check()))
     }

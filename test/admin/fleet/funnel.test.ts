@@ -32,7 +32,7 @@ t.test('each warning names what is wrong with the bids and notices of a supplier
     await supplier.close()
   })
   const bareBids = async (ssp: string, count: number) => {
-    for (let at = 0; at < count; at++) {
+    for (let index = 0; index < count; index++) {
       const url = `http://127.0.0.1:${node.bidweir.proxyPort}/bid/${ssp}`
       const headers = { 'content-type': 'application/json' }
       const response = await fetch(url, { method: 'POST', headers, body: '{"id":"r","imp":[]}' })
@@ -45,7 +45,11 @@ t.test('each warning names what is wrong with the bids and notices of a supplier
     for (let from = 0; from < count; from += 20)
       answered.push(
         ...(await node.bids(
-          Array.from({ length: 20 }, (_, at) => ({ id: `${ssp}-${from + at}`, ssp, price: 2 })),
+          Array.from({ length: 20 }, (_, index) => ({
+            id: `${ssp}-${from + index}`,
+            ssp,
+            price: 2,
+          })),
         )),
       )
     return answered
@@ -58,7 +62,7 @@ t.test('each warning names what is wrong with the bids and notices of a supplier
   for (const bid of (await decide('low', 240)).slice(0, 40)) await win(bid, 0.001)
   await bareBids('bare', 60)
   responses = 1
-  for (let at = 0; at < 30; at++) {
+  for (let index = 0; index < 30; index++) {
     await bareBids('no-bids', 1)
     responses = 1
   }
@@ -66,15 +70,15 @@ t.test('each warning names what is wrong with the bids and notices of a supplier
   const unknown = await decide('unknown', 240)
   for (const bid of unknown.slice(0, 20)) await win(bid)
   const token = { authorization: `Bearer ${await node.login()}` }
-  for (let at = 0; at < 20; at++) {
-    const query = { bid_id: `never-decided-${at}`, price: '1', ssp: 'unknown' }
+  for (let index = 0; index < 20; index++) {
+    const query = { bid_id: `never-decided-${index}`, price: '1', ssp: 'unknown' }
     t.match(await node.notify(query, token), { body: { status: 'unattributed' } })
   }
   const live = async () => (await (await node.api('/api/svc/live/')).json()) as LiveSnapshot
-  const of = ({ integrations }: LiveSnapshot, id: string): LiveIntegration['health'] =>
+  const healthOf = ({ integrations }: LiveSnapshot, id: string): LiveIntegration['health'] =>
     integrations.find(({ ssp }) => ssp === id)!.health
   const texts = (snapshot: LiveSnapshot, id: string) =>
-    of(snapshot, id).reasons.flatMap(({ text, fix }) => (fix === null ? [] : [text]))
+    healthOf(snapshot, id).reasons.flatMap(({ text, fix }) => (fix === null ? [] : [text]))
   await until(async () => texts(await live(), 'silent').length > 0)
   const snapshot = await live()
   t.match(texts(snapshot, 'silent'), ['no win notice has come for 240 decided bids'])
@@ -82,10 +86,11 @@ t.test('each warning names what is wrong with the bids and notices of a supplier
   t.match(texts(snapshot, 'low'), ['100% of the wins cleared below half of the price sent'])
   t.match(texts(snapshot, 'bare'), ['no bid contains the macro'])
   for (const id of ['fine', 'no-bids']) t.same(texts(snapshot, id), [])
-  for (const id of ['silent', 'unknown', 'low', 'bare']) t.equal(of(snapshot, id).level, 'warn')
+  for (const id of ['silent', 'unknown', 'low', 'bare'])
+    t.equal(healthOf(snapshot, id).level, 'warn')
   t.same(snapshot.nodes[0]!.problems, [])
-  for (let at = 0; at < 30; at++)
-    t.equal((await node.notify({ bid_id: `b${at}`, price: '1' })).http, 401)
+  for (let index = 0; index < 30; index++)
+    t.equal((await node.notify({ bid_id: `b${index}`, price: '1' })).http, 401)
   t.match((await live()).nodes[0]!.problems, [{ level: 'warn', text: /refused and name no/ }])
 })
 
@@ -112,7 +117,7 @@ t.test('refused requests have a count of their own, and end with their cause', a
   }
   const shown = async () =>
     ((await (await node.api('/api/svc/live/')).json()) as LiveSnapshot).integrations[0]!
-  for (let at = 0; at < 10; at++) await node.bid({ id: `b${at}`, price: 1 })
+  for (let index = 0; index < 10; index++) await node.bid({ id: `b${index}`, price: 1 })
   const before = await shown()
   t.match(before, { total: 10, sent: 10, failed: 0, refused: 0, health: { level: 'ok' } })
   t.ok(before.p50! > 0)
@@ -124,7 +129,7 @@ t.test('refused requests have a count of their own, and end with their cause', a
   }
   await until(async () => (await reason()) === 'inactive')
   const first = await shown()
-  for (let at = 0; at < 40; at++) t.equal(await reason(), 'inactive')
+  for (let index = 0; index < 40; index++) t.equal(await reason(), 'inactive')
   const refused = await shown()
   t.match(refused, { sent: first.sent, refused: first.refused + 40, total: first.total + 40 })
   t.same([refused.p50, refused.p99], [first.p50, first.p99], 'times are those of the supplier')

@@ -58,7 +58,7 @@ t.test('the level of requests', async (t) => {
 })
 
 t.test('kept rates against their floor', async (t) => {
-  const interval = (lower: number, at: number, upper: number) => ({ lower, at, upper })
+  const interval = (lower: number, center: number, upper: number) => ({ lower, at: center, upper })
   t.equal(keptLevel(interval(0.9, 0.98, 1.1), 0.97), 'ok')
   t.equal(keptLevel(interval(0.9, 0.93, 1), 0.97), 'warn', 'it is probably below')
   t.equal(keptLevel(interval(0.93, 0.965, 1), 0.97), 'ok', 'an estimate that wavers around it')
@@ -89,7 +89,7 @@ t.test(
   async (t) => {
     const requests = { answer: 500 }
     const sound = { decided: 400, noMacro: 100, notices: { attributed: 95, duplicate: 5 } }
-    const of = (over: object, more: Partial<HealthContext> = {}, awaited = 400) => {
+    const healthWith = (over: object, more: Partial<HealthContext> = {}, awaited = 400) => {
       const funnel = { left: 0, cleared: 95, clearedLow: 10, ...sound, ...over }
       const { level, reasons } = healthOf(figures({ requests, funnel, awaited }), {
         ...{ ...context, ...more },
@@ -98,18 +98,20 @@ t.test(
       for (const { fix } of reasons) t.ok(fix !== null && fix.length > 20)
       return reasons.map(({ text }) => text)
     }
-    t.same(of({}), [])
-    t.match(of({ decided: 5, noMacro: 495 }), ['only 1.0% of the bids contain the macro'])
-    t.same(of({ decided: 1, noMacro: 5 }), [], 'too few bids to say')
-    t.match(of({}, { noticed: false }), ['no win notice has come for 400 decided bids'])
-    t.same(of({}, { noticed: false }, 199), [], 'too few bids to say')
-    t.same(of({}, { noticed: null }), [], 'one node alone cannot know')
+    t.same(healthWith({}), [])
+    t.match(healthWith({ decided: 5, noMacro: 495 }), ['only 1.0% of the bids contain the macro'])
+    t.same(healthWith({ decided: 1, noMacro: 5 }), [], 'too few bids to say')
+    t.match(healthWith({}, { noticed: false }), ['no win notice has come for 400 decided bids'])
+    t.same(healthWith({}, { noticed: false }, 199), [], 'too few bids to say')
+    t.same(healthWith({}, { noticed: null }), [], 'one node alone cannot know')
     const rejected = { notices: { attributed: 80, rejected: 20 } }
-    t.match(of(rejected), ['20% of the win notices are refused'])
+    t.match(healthWith(rejected), ['20% of the win notices are refused'])
     const unattributed = { notices: { attributed: 80, unattributed: 20 } }
-    t.match(of(unattributed), ['20% of the win notices belong to no known decision'])
-    t.match(of({ clearedLow: 60 }), ['63% of the wins cleared below half of the price sent'])
-    t.same(of({ decided: 0, noMacro: 500 }, { opd: 'off' }), [], 'OPD is off')
+    t.match(healthWith(unattributed), ['20% of the win notices belong to no known decision'])
+    t.match(healthWith({ clearedLow: 60 }), [
+      '63% of the wins cleared below half of the price sent',
+    ])
+    t.same(healthWith({ decided: 0, noMacro: 500 }, { opd: 'off' }), [], 'OPD is off')
   },
 )
 

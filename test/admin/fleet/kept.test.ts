@@ -24,9 +24,9 @@ opd: {keys: [{id: 1, secret: ${Buffer.alloc(32, 5).toString('base64url')}}]}`,
     const { integrations } = (await response.json()) as LiveSnapshot
     return integrations[0]!.modes[0]!
   }
-  for (let at = 0; at < 40; at++) {
-    const { id, svcOpd, out } = await first.bid({ id: `b${at}`, price: 2 })
-    if (at % 4 < 3) await first.notify({ bid_id: id, price: out, svc_opd: svcOpd })
+  for (let index = 0; index < 40; index++) {
+    const { id, svcOpd, out } = await first.bid({ id: `b${index}`, price: 2 })
+    if (index % 4 < 3) await first.notify({ bid_id: id, price: out, svc_opd: svcOpd })
   }
   const before = await kept(first)
   t.ok(before.kept !== null && before.kept.lower < before.kept.at, 'both arms have won')
@@ -40,7 +40,7 @@ opd: {keys: [{id: 1, secret: ${Buffer.alloc(32, 5).toString('base64url')}}]}`,
       typeof value === 'number' ? Number(value.toPrecision(9)) : value,
     )
   t.same(rounded(after), rounded(before))
-  for (let at = 0; at < 8; at++) await second.bid({ id: `c${at}`, price: 2 })
+  for (let index = 0; index < 8; index++) await second.bid({ id: `c${index}`, price: 2 })
   await until(async () => (await kept(second)).kept?.at !== before.kept?.at, {
     what: 'kept wins with the new bids',
   })

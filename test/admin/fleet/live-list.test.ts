@@ -76,9 +76,9 @@ t.test('the list of suppliers', async (t) => {
     const headers = { authorization: `Bearer ${bearer}` }
     const one = async (ssp: string) => fetch(`${node.admin}/api/svc/live/?ssp=${ssp}`, { headers })
     t.equal((await one('s2')).status, 404)
-    const { integrations: own } = (await (await one('s1')).json()) as LiveSnapshot
-    t.match(own, [{ ssp: 's1', endpoints: [{ state: 'up' }] }])
-    t.equal(own.length, 1)
+    const { integrations: listed } = (await (await one('s1')).json()) as LiveSnapshot
+    t.match(listed, [{ ssp: 's1', endpoints: [{ state: 'up' }] }])
+    t.equal(listed.length, 1)
   })
 
   t.test('the list is compressed if the caller accepts that', async (t) => {

@@ -22,7 +22,7 @@ const sumsOf = (counts: Partial<Record<(typeof minuteSums)[number], number>>) =>
   return sums
 }
 const sum = (values: (number | null)[]) =>
-  values.reduce<number>((all, each) => all + (each ?? 0), 0)
+  values.reduce<number>((all, value) => all + (value ?? 0), 0)
 
 onBoth(async (t, database) => {
   const store = await storeAt(t, database)
@@ -33,31 +33,31 @@ onBoth(async (t, database) => {
         store.db,
       )
     ).rows.map((row) => ({ ...row, minute: Number(row.minute), bids: Number(row.bids) }))
-  const at = 1000 * hour
+  const begin = 1000 * hour
 
   t.test('nodes add to the same rows', async (t) => {
     const [one, other] = [new Minutes(store, silent), new Minutes(store, silent)]
-    one.addSums('acme', at + 5, sumsOf({ bids: 2, margin: -0.25 }))
-    one.addSums('acme', at + 59_999, sumsOf({ bids: 1 }))
-    other.addSums('acme', at + 30_000, sumsOf({ bids: 4, margin: 1.5 }))
-    other.addSums('acme', at + minute, sumsOf({ bids: 8 }))
+    one.addSums('acme', begin + 5, sumsOf({ bids: 2, margin: -0.25 }))
+    one.addSums('acme', begin + 59_999, sumsOf({ bids: 1 }))
+    other.addSums('acme', begin + 30_000, sumsOf({ bids: 4, margin: 1.5 }))
+    other.addSums('acme', begin + minute, sumsOf({ bids: 8 }))
     await Promise.all([one.flush(), other.flush()])
     await one.flush()
     t.same(await rows(), [
-      { supplier: 'acme', minute: at, bids: 7, margin: 1.25 },
-      { supplier: 'acme', minute: at + minute, bids: 8, margin: 0 },
+      { supplier: 'acme', minute: begin, bids: 7, margin: 1.25 },
+      { supplier: 'acme', minute: begin + minute, bids: 8, margin: 0 },
     ])
   })
 
   t.test('minutes that cannot be written wait for the store', async (t) => {
     const { warnings, log } = recordingLog()
     const minutes = new Minutes(store, log)
-    minutes.addSums('late', at, sumsOf({ bids: 1 }))
+    minutes.addSums('late', begin, sumsOf({ bids: 1 }))
     await sql`alter table minutes rename to away`.execute(store.db)
     await minutes.flush()
     t.match(warnings, [/will be retried/])
     await sql`alter table away rename to minutes`.execute(store.db)
-    minutes.addSums('late', at, sumsOf({ bids: 2 }))
+    minutes.addSums('late', begin, sumsOf({ bids: 2 }))
     await minutes.flush()
     t.match(
       (await rows()).filter(({ supplier }) => supplier === 'late'),
@@ -66,12 +66,12 @@ onBoth(async (t, database) => {
   })
 
   t.test('minutes are kept for two days, and up to a number of rows', async (t) => {
-    const now = at + 48 * hour
+    const now = begin + 48 * hour
     t.equal(await deleteMinutes(store.db, now), true)
     t.equal(await deleteMinutes(store.db, now), false)
     t.same(
       (await rows()).map((row) => row.minute),
-      [at + minute],
+      [begin + minute],
       'no younger one',
     )
     const minutes = new Minutes(store, silent)
@@ -167,10 +167,10 @@ t.test('the API', { skip: postgresAbsent }, async (t) => {
     ).json()) as MinutesAnswer
   const texts = ({ marks }: MinutesAnswer) => marks.map(({ text }) => text)
 
-  for (let at = 0; at < 8; at++) {
-    const node = at < 3 ? one : other
-    const { id, svcOpd, out } = await node.bid({ id: `b${at}`, price: 2 })
-    await (at < 3 ? other : one).notify({ bid_id: id, price: out, svc_opd: svcOpd })
+  for (let index = 0; index < 8; index++) {
+    const node = index < 3 ? one : other
+    const { id, svcOpd, out } = await node.bid({ id: `b${index}`, price: 2 })
+    await (index < 3 ? other : one).notify({ bid_id: id, price: out, svc_opd: svcOpd })
   }
   t.equal((await call('/api/svc/opd/acme/', 'PUT', { hold: true })).status, 200)
 
@@ -179,11 +179,11 @@ t.test('the API', { skip: postgresAbsent }, async (t) => {
       await until(async () => sum((await read('ssp=acme', node)).values.wins) === 8)
       const { values, currency, step } = await read('ssp=acme', node)
       t.same([sum(values.requests), sum(values.bids), currency, step], [8, 8, 'USD', 1])
-      t.ok(values.p99.some((each) => each !== null && each > 0))
+      t.ok(values.p99.some((value) => value !== null && value > 0))
       t.ok(sum(values.revenue) > 0.015 && sum(values.revenue) <= 0.016, 'in units, not CPM')
-      t.ok(values.factor.some((each) => each !== null && each > 0.3 && each <= 1))
+      t.ok(values.factor.some((value) => value !== null && value > 0.3 && value <= 1))
       t.ok(
-        values.kept_wins.every((each) => each === null),
+        values.kept_wins.every((value) => value === null),
         'too few wins',
       )
     }

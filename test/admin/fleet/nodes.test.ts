@@ -30,11 +30,11 @@ t.test('two nodes on one database', { skip: postgresAbsent }, async (t) => {
     ).json()) as LiveSnapshot
   const answers = ({ integrations }: LiveSnapshot) => integrations[0]?.requests['answer'] ?? 0
 
-  for (let at = 0; at < 8; at++) {
-    const node = at < 3 ? one : other
-    const { id, svcOpd, out } = await node.bid({ id: `b${at}`, price: 2 })
+  for (let index = 0; index < 8; index++) {
+    const node = index < 3 ? one : other
+    const { id, svcOpd, out } = await node.bid({ id: `b${index}`, price: 2 })
     // each win is reported to the node that did not decide it
-    const receiver = at < 3 ? other : one
+    const receiver = index < 3 ? other : one
     const { http } = await receiver.notify({ bid_id: id, price: out, svc_opd: svcOpd })
     t.equal(http, 200)
   }

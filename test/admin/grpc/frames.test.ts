@@ -33,8 +33,8 @@ async function goAwayOf(socket: Socket): Promise<number | null> {
   socket.on('data', (chunk: Buffer) => parts.push(chunk))
   await once(socket, 'close')
   const bytes = Buffer.concat(parts)
-  for (let at = 0; at + 9 <= bytes.length; at += 9 + bytes.readUIntBE(at, 3))
-    if (bytes[at + 3] === 7) return bytes.readUInt32BE(at + 13)
+  for (let index = 0; index + 9 <= bytes.length; index += 9 + bytes.readUIntBE(index, 3))
+    if (bytes[index + 3] === 7) return bytes.readUInt32BE(index + 13)
   return null
 }
 
@@ -164,14 +164,14 @@ t.test('a caller that does not read is not read either, and nothing is lost', as
   let ended = 0
   client.on('data', (bytes: Buffer) => {
     received = received.length === 0 ? bytes : Buffer.concat([received, bytes])
-    let at = 0
-    for (; at + 9 <= received.length; ) {
-      const length = received.readUIntBE(at, 3)
-      if (at + 9 + length > received.length) break
-      if (received[at + 3] === 1 && (received[at + 4]! & 1) === 1) ended++
-      at += 9 + length
+    let offset = 0
+    for (; offset + 9 <= received.length; ) {
+      const length = received.readUIntBE(offset, 3)
+      if (offset + 9 + length > received.length) break
+      if (received[offset + 3] === 1 && (received[offset + 4]! & 1) === 1) ended++
+      offset += 9 + length
     }
-    received = received.subarray(at)
+    received = received.subarray(offset)
   })
   client.resume()
   await until(() => ended === calls)
@@ -209,10 +209,10 @@ t.test(
       ]),
     )
     await until(() => received.toString('latin1').split('grpc-status').length === 61)
-    for (let at = 0; at < received.length; at += 9 + received.readUIntBE(at, 3)) {
-      if (received[at + 3] !== 0) continue
-      const stream = received.readUInt32BE(at + 5)
-      const body = received.subarray(at + 9, at + 9 + received.readUIntBE(at, 3))
+    for (let index = 0; index < received.length; index += 9 + received.readUIntBE(index, 3)) {
+      if (received[index + 3] !== 0) continue
+      const stream = received.readUInt32BE(index + 5)
+      const body = received.subarray(index + 9, index + 9 + received.readUIntBE(index, 3))
       t.ok(body.equals(messages[(stream - 1) / 2]!), `stream ${stream}`)
     }
   },

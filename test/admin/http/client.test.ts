@@ -88,17 +88,17 @@ function program(): { source: string; calls: number } {
     for (const [method, { parameters = [], requestBody, responses }] of Object.entries(
       operations,
     )) {
-      const of = (place: string) => parameters.filter((each) => each.in === place)
+      const inPlace = (place: string) => parameters.filter((parameter) => parameter.in === place)
       const values = (place: string) =>
         Object.fromEntries(
-          of(place)
+          inPlace(place)
             .filter(({ required }) => required)
             .map(({ name, example = '1' }) => [name, example]),
         )
       const body = requestBody && exampleIn(requestBody.content)
       const input = [
-        `path: ${of('path').length === 0 ? 'undefined' : JSON.stringify(values('path'))}`,
-        `query: ${of('query').length === 0 ? 'undefined' : JSON.stringify(values('query'))}`,
+        `path: ${inPlace('path').length === 0 ? 'undefined' : JSON.stringify(values('path'))}`,
+        `query: ${inPlace('query').length === 0 ? 'undefined' : JSON.stringify(values('query'))}`,
         `body: ${body === undefined ? 'undefined' : JSON.stringify(body)}`,
       ]
       lines.push(`await call('${path}', '${method}', { ${input.join(', ')} })`)

@@ -77,15 +77,15 @@ t.test('each supplier has its own limit; holdout and other currencies have the s
     { id: 'w', supplier: 'wide', price: '1.00' },
     { id: 'y', supplier: 'acme', price: '100', cur: 'JPY' },
   ]
-  for (const [each, too, fine] of [
+  for (const [title, too, fine] of [
     [asked[0]!, '2.7001', '2.7'],
     [asked[1]!, '150.1', '150'],
   ] as const) {
-    const { svcOpd } = auction(engine, each)
-    const notice = { bid_id: each.id, svc_opd: svcOpd }
+    const { svcOpd } = auction(engine, title)
+    const notice = { bid_id: title.id, svc_opd: svcOpd }
     t.equal((await notify({ ...notice, price: too }, null)).http, 422)
     // by the bid log the same rule holds
-    t.equal((await notify({ bid_id: each.id, price: too }, null)).http, 422)
+    t.equal((await notify({ bid_id: title.id, price: too }, null)).http, 422)
     t.match((await notify({ ...notice, price: fine }, null)).body, { status: 'attributed' })
   }
   t.same(tally(), { rejected: 4, attributed: 2 })

@@ -89,10 +89,10 @@ onBoth(async (t, database) => {
   const store = await storeAt(t, database)
   const { losses } = store
   const all = await Promise.all(
-    ['a', 'b', 'a', 'c'].map((decision, at) => losses.record(decision, at)),
+    ['a', 'b', 'a', 'c'].map((decision, index) => losses.record(decision, index)),
   )
   t.same(all, [true, true, false, true])
-  t.same(await Promise.all(['c', 'd'].map((each) => losses.record(each, 9))), [false, true])
+  t.same(await Promise.all(['c', 'd'].map((decision) => losses.record(decision, 9))), [false, true])
   t.equal(await deleteLosses(store.db, 2), false)
   t.equal(await losses.record('a', 10), true, 'old ones are forgotten')
   t.equal(await losses.record('d', 10), false)

@@ -212,7 +212,7 @@ t.test(
         integration('open'),
       ],
     })
-    const of = (supplier: string) =>
+    const rowsOf = (supplier: string) =>
       engine.stats.supplierStats(supplier).modes.revenue.sums('treated')
     const both = {
       bid_id: 'b1',
@@ -220,16 +220,16 @@ t.test(
       svc_opd: auction(engine, { id: 'b1', supplier: 'both' }).svcOpd,
     }
     await notify(both, null)
-    t.match(of('both'), { wins: 1, cleared: 0, margin: 0 })
+    t.match(rowsOf('both'), { wins: 1, cleared: 0, margin: 0 })
     await notify({ ...both, price: '0.7', event: 'billing' }, null)
-    t.match(of('both'), { wins: 1, cleared: 0.7, margin: 0.3 })
+    t.match(rowsOf('both'), { wins: 1, cleared: 0.7, margin: 0.3 })
     const { svcOpd } = auction(engine, { id: 'b2', supplier: 'dsp' })
     await notify({ bid_id: 'b2', price: '0.5', price_dsp: '2.5', svc_opd: svcOpd }, null)
-    t.match(of('dsp'), { wins: 1, cleared: 0.5, margin: 2 })
+    t.match(rowsOf('dsp'), { wins: 1, cleared: 0.5, margin: 2 })
     auction(engine, { id: 'b3', supplier: 'open' })
     await notify({ bid_id: 'b3', price: '0.75' }, null)
     t.match(
-      of('open'),
+      rowsOf('open'),
       { wins: 1, margin: 0.25 },
       'a win that the model may not learn from is counted',
     )

@@ -73,7 +73,7 @@ async function race(
     { rows: races, attributed: races, bids: races, margin: races / 10 },
   )
   const counted = (status: string) =>
-    answers.map((each) => each.filter((one) => one === status).length)
+    answers.map((list) => list.filter((one) => one === status).length)
   t.same(
     counted('attributed').filter((times) => times !== 1),
     [],

@@ -210,12 +210,12 @@ t.test('notices with and without context at once are one row', async (t) => {
   const won = auction(engine, { id: 'b1' })
   const other = await listen(node())
   // on a node that knows no bid the bare notice has no decision to meet at
-  const notices = Array.from({ length: 12 }, (_, at) => ({
+  const notices = Array.from({ length: 12 }, (_, index) => ({
     bid_id: 'b1',
     price: '0.9',
-    svc_opd: at === 5 ? won.svcOpd : undefined,
+    svc_opd: index === 5 ? won.svcOpd : undefined,
   }))
-  await Promise.all(notices.map((each) => other.notify(each)))
+  await Promise.all(notices.map((notice) => other.notify(notice)))
   const { attributed, unattributed = 0, duplicate } = other.tally()
   t.equal(attributed, 1)
   t.equal(unattributed, ledger.replaced, 'each other answer is of a row that was replaced')

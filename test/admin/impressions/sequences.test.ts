@@ -14,7 +14,7 @@ const step = fc.oneof(
   fc.record({
     kind: fc.constant('notice' as const),
     /** Which of the bids made so far, or none of them. */
-    of: fc.nat(12),
+    bidIndex: fc.nat(12),
     context: fc.constantFrom('own', 'none', 'forged', 'unexpanded'),
     event: fc.constantFrom('win' as const, 'billing' as const),
     ssp: fc.boolean(),
@@ -29,7 +29,14 @@ const step = fc.oneof(
 type Step = typeof step extends fc.Arbitrary<infer S> ? S : never
 
 /** A bare notice at a node that does not have the decision, then the same win with its context. */
-const notice = { kind: 'notice', of: 0, event: 'win', ssp: false, times: 1, token: false } as const
+const notice = {
+  kind: 'notice',
+  bidIndex: 0,
+  event: 'win',
+  ssp: false,
+  times: 1,
+  token: false,
+} as const
 const replacing: Step[] = [
   { kind: 'bid', id: 0, supplier: 0 },
   { kind: 'restart' },
@@ -70,31 +77,31 @@ t.test(
         let answered = 0
         /** Decisions whose wins came with their own contexts, by event and bid id. */
         const reported = new Map<string, Set<string>>()
-        for (const each of steps) {
+        for (const step of steps) {
           world.clock.now++
-          if (each.kind === 'bid') {
-            const [id, supplier] = [`b${each.id}`, suppliers[each.supplier]!]
+          if (step.kind === 'bid') {
+            const [id, supplier] = [`b${step.id}`, suppliers[step.supplier]!]
             bids.push({ id, supplier, svcOpd: auction(engine, { id, supplier }).svcOpd })
-          } else if (each.kind === 'restart') {
+          } else if (step.kind === 'restart') {
             engine = world.node()
             processor = start(engine)
-          } else if (each.kind === 'later') world.clock.now += each.minutes * 60_000
-          else if (each.kind === 'store') ledger.fails = each.fails
+          } else if (step.kind === 'later') world.clock.now += step.minutes * 60_000
+          else if (step.kind === 'store') ledger.fails = step.fails
           else {
-            const bid = bids[each.of] ?? { id: 'ghost', supplier: 'acme', svcOpd: 'forged' }
+            const bid = bids[step.bidIndex] ?? { id: 'ghost', supplier: 'acme', svcOpd: 'forged' }
             const contexts = { own: bid.svcOpd, none: undefined, forged: 'x', unexpanded: '${X}' }
             const notice = {
               bidId: bid.id,
               price: '0.9',
-              svcOpd: contexts[each.context as keyof typeof contexts],
-              ssp: each.ssp ? bid.supplier : undefined,
-              event: each.event,
+              svcOpd: contexts[step.context as keyof typeof contexts],
+              ssp: step.ssp ? bid.supplier : undefined,
+              event: step.event,
               priceDsp: undefined,
             }
-            const sent = Array.from({ length: each.times }, () =>
-              processor.process(notice, each.token ? caller : null),
+            const sent = Array.from({ length: step.times }, () =>
+              processor.process(notice, step.token ? caller : null),
             )
-            const key = `${each.event} ${bid.id}`
+            const key = `${step.event} ${bid.id}`
             const { context, record } = engine.explain(notice.svcOpd ?? '', bid.id)
             for (const result of await Promise.allSettled(sent)) {
               if (result.status !== 'fulfilled') continue
@@ -108,14 +115,14 @@ t.test(
         const counted = [...counters.impressions.values()].reduce((sum, count) => sum + count, 0)
         if (counters.received !== answered || counted !== answered)
           throw new Error(`${answered} answered, ${counters.received} received, ${counted} counted`)
-        const of = (status: string) =>
+        const countOf = (status: string) =>
           [...counters.impressions]
             .filter(([key]) => key.split('\t')[2] === status)
             .reduce((sum, [, count]) => sum + count, 0)
         const rows = (status: string) => ledger.rows.filter((row) => row.status === status)
-        if (of('attributed') !== rows('attributed').length)
+        if (countOf('attributed') !== rows('attributed').length)
           throw new Error('attributed rows differ from the counter')
-        if (of('unattributed') !== rows('unattributed').length + ledger.replaced)
+        if (countOf('unattributed') !== rows('unattributed').length + ledger.replaced)
           throw new Error('unattributed rows differ from the counter less what was replaced')
         replaced += ledger.replaced
         // a win whose context came has a row of its own, whatever came bare before it

@@ -14,10 +14,10 @@ import { serveBidweir } from '../../support/served-node.ts'
 
 const quiet = { info() {}, warn() {}, error() {} }
 const folder = newFolder()
-const yaml = (at: string) => `
+const yaml = (path: string) => `
 proxy: {listen: 127.0.0.1:0}
 admin: {listen: 127.0.0.1:0}
-store: {database: 'sqlite:${at}/b.db'}
+store: {database: 'sqlite:${path}/b.db'}
 suppliers: [{id: acme, endpoints: ['http://127.0.0.1:9/'], account: a, opd: {enabled: true}}]
 `
 const bidweir = await serveBidweir(yaml(folder), folder)
@@ -46,8 +46,8 @@ t.test('every reference leads somewhere, and every part is used', async (t) => {
   const schemes = Object.keys(document.components.securitySchemes)
   t.same(schemes, ['bearer'])
   for (const { operation } of operations())
-    for (const each of operation.security ?? [])
-      for (const name of Object.keys(each)) t.ok(schemes.includes(name))
+    for (const scheme of operation.security ?? [])
+      for (const name of Object.keys(scheme)) t.ok(schemes.includes(name))
 })
 
 t.test('each operation answers with a status that it lists', async (t) => {
@@ -57,7 +57,8 @@ t.test('each operation answers with a status that it lists', async (t) => {
     await response.arrayBuffer()
     t.ok(operation.responses[response.status], `${method} ${url} says ${response.status}`)
     const guarded =
-      operation.security.length > 0 && operation.security.every((each: object) => 'bearer' in each)
+      operation.security.length > 0 &&
+      operation.security.every((scheme: object) => 'bearer' in scheme)
     if (guarded) t.equal(response.status, 401, `${method} ${url} wants a token`)
   }
 })
@@ -156,7 +157,7 @@ t.test('a report has its own path and columns', async (t) => {
     for (const url of [path, `${path}/`]) {
       const csv = await fetch(`${base}${url}?format=csv`, { headers: { authorization } })
       const columns = (await csv.text()).trim().split(',')
-      const rest = Object.keys(properties).filter((each) => each !== 'key' && each !== 'key2')
+      const rest = Object.keys(properties).filter((name) => name !== 'key' && name !== 'key2')
       t.same(['supplier', ...rest], columns, url)
     }
   }

@@ -22,7 +22,7 @@ const login = post(
 )
 
 const finals = (bytes: string): Response[] =>
-  (responsesOf(bytes) ?? []).filter(({ status, whole }) => status >= 200 && whole)
+  (responsesOf(bytes) ?? []).filter(({ status, complete }) => status >= 200 && complete)
 
 /** What calls have left behind: seats of the supplier, and notices that were counted. */
 async function traces() {
@@ -53,7 +53,10 @@ t.test('nothing behind a refused or last request is carried out', async (t) => {
       const { bytes, closed } = await raw(port, first + second, () => false)
       const responses = finals(bytes)
       t.same(
-        responses.map((each) => [each.status, field(each, 'connection')?.toLowerCase()]),
+        responses.map((response) => [
+          response.status,
+          field(response, 'connection')?.toLowerCase(),
+        ]),
         [[status, 'close']],
         title,
       )
@@ -72,7 +75,7 @@ t.test('behind any other refusal a connection goes on', async (t) => {
   for (const [title, [bytes, status]] of Object.entries(others)) {
     const both = (text: string) => finals(text).length === 2
     const answer = await raw(port, bytes + get('/healthz', host), both)
-    const statuses = finals(answer.bytes).map((each) => each.status)
+    const statuses = finals(answer.bytes).map((response) => response.status)
     t.same(statuses, [status, 200], title)
   }
 })
@@ -101,7 +104,7 @@ t.test('100 Continue and the answer to CONNECT come behind the answers before th
     const answer = await raw(
       port,
       bytes,
-      (text) => responsesOf(text)?.filter(({ whole }) => whole).length === statuses.length,
+      (text) => responsesOf(text)?.filter(({ complete }) => complete).length === statuses.length,
     )
     const responses = responsesOf(answer.bytes) ?? []
     t.same(

@@ -42,11 +42,17 @@ onBoth(async (t, database) => {
       t.equal(made.status, 201)
       await until(async () => {
         const read = await node.call('GET', path)
-        const at = read.body.datacenters.find(
+        const datacenter = read.body.datacenters.find(
           ({ location }: { location: string }) => location === 'race',
         )
         const head = { 'if-match': read.headers.get('etag')! }
-        const { status } = await node.call('PUT', path, center(at.client_qps + 1), 'acme', head)
+        const { status } = await node.call(
+          'PUT',
+          path,
+          center(datacenter.client_qps + 1),
+          'acme',
+          head,
+        )
         if (status !== 200) t.equal(status, 412)
         return status === 200
       })

@@ -75,11 +75,11 @@ onBoth(async (t, database) => {
 
   t.test('hours that were added up are corrected at once, and added up again', async (t) => {
     const begin = hourOf(now) - 5 * hour
-    const at = begin + 1000
+    const time = begin + 1000
     const past = () => report(begin, begin + hour)
     for (const id of ['h1', 'h2', 'h3'])
-      await ledger.record(entry(id, { at, event: 'billing', publisher: id }))
-    await ledger.record(unplaced('bid:late', { bid_id: 'late', supplier: 'acme', at }))
+      await ledger.record(entry(id, { at: time, event: 'billing', publisher: id }))
+    await ledger.record(unplaced('bid:late', { bid_id: 'late', supplier: 'acme', at: time }))
     const retention = new Retention(store, {
       keep: () => 400 * 24 * hour,
       now: () => now,
@@ -97,8 +97,8 @@ onBoth(async (t, database) => {
     t.same(await past(), { wins: 0, voided: 0, unattributed: 1, margin: '0.75', cleared: '5.55' })
 
     t.equal((await voids('h1')).status, 200)
-    const late = entry('late', { bid_id: 'late', at: now, margin: null, decided_at: at })
-    t.equal(await ledger.record(late, { since: at - 5000, supplier: 'acme' }), 'recorded')
+    const late = entry('late', { bid_id: 'late', at: now, margin: null, decided_at: time })
+    t.equal(await ledger.record(late, { since: time - 5000, supplier: 'acme' }), 'recorded')
     const after = { wins: 0, voided: 1, unattributed: 0, margin: '0.5', cleared: '3.7' }
     t.same(
       (await marks()).map(({ hour }) => Number(hour)),

@@ -245,12 +245,12 @@ t.test('a call without a valid token is 401', async (t) => {
   const bearer = await tokenOf('ann')
   const text = JSON.stringify(message)
   t.equal((await post(text, await resigned(bearer, {}))).status, 200, 'a token of the same form')
-  const at = Math.floor(Date.now() / 1000)
+  const seconds = Math.floor(Date.now() / 1000)
   const cut = bearer.split('.')
   const claims = Buffer.from(JSON.stringify({ ...decodeJwt(bearer), account: '*' }))
   const refused: Record<string, string | null> = {
     'no token': null,
-    expired: await resigned(bearer, { iat: at - 900, exp: at - 600 }),
+    expired: await resigned(bearer, { iat: seconds - 900, exp: seconds - 600 }),
     'changed claims': `${cut[0]}.${claims.toString('base64url')}.${cut[2]}`,
     'no signature': `${Buffer.from('{"alg":"none"}').toString('base64url')}.${cut[1]}.`,
     'not a token': 'x',

@@ -123,7 +123,7 @@ t.test('the longest names leave 512 characters whole, without what only explains
     inBa: `0.${'1'.repeat(38)}`,
     outBa: `0.${'1'.repeat(38)}`,
     currency: 'XXXXXXXXXXXXXXXX',
-    at: 1,
+    decidedAt: 1,
     publisher: 'p'.repeat(64),
     domain: 'd'.repeat(96),
     features: new Uint8Array(86),

@@ -22,26 +22,26 @@ interface Report {
 }
 
 t.test('the days of a zone, when its clocks change', async (t) => {
-  const of = (now: string, tz: string) => {
+  const dayOf = (now: string, tz: string) => {
     const { from, to, due, name } = dayBefore(Date.parse(now), { at: '06:30', tz })
     return [name, (to - from) / hour, new Date(due).toISOString()]
   }
-  t.same(of('2026-11-02T12:00:00Z', 'America/New_York'), [
+  t.same(dayOf('2026-11-02T12:00:00Z', 'America/New_York'), [
     '2026-11-01',
     25,
     '2026-11-02T11:30:00.000Z',
   ])
-  t.same(of('2026-03-09T12:00:00Z', 'America/New_York'), [
+  t.same(dayOf('2026-03-09T12:00:00Z', 'America/New_York'), [
     '2026-03-08',
     23,
     '2026-03-09T10:30:00.000Z',
   ])
-  t.same(of('2026-03-08T12:00:00Z', 'America/New_York'), [
+  t.same(dayOf('2026-03-08T12:00:00Z', 'America/New_York'), [
     '2026-03-07',
     24,
     '2026-03-08T10:30:00.000Z',
   ])
-  t.same(of('2026-01-01T00:00:00Z', 'UTC'), ['2025-12-31', 24, '2026-01-01T06:30:00.000Z'])
+  t.same(dayOf('2026-01-01T00:00:00Z', 'UTC'), ['2025-12-31', 24, '2026-01-01T06:30:00.000Z'])
 })
 
 onBoth(async (t, database) => {
@@ -50,7 +50,7 @@ onBoth(async (t, database) => {
   const store = await storeAt(t, database, { now: () => now })
   const rollup = createRollup(store, silent)
   t.teardown(() => rollup.close())
-  rollup.bids.decided(decided({ id: 'd1', supplier: 'acme', at: yesterday }), 2, 1.8)
+  rollup.bids.decided(decided({ id: 'd1', supplier: 'acme', decidedAt: yesterday }), 2, 1.8)
   const row = { at: yesterday, decided_at: yesterday, supplier: 'acme' }
   await store.ledger.record(entry('d1', { ...row, cleared: '1.8', margin: '0.2' }))
   const today = { ...row, at: now, decided_at: now }
@@ -58,9 +58,16 @@ onBoth(async (t, database) => {
   const { got, url } = await webhookReceiver<Report>(t)
   const { warnings, log } = recordingLog()
   const settings: DailySettings = { url, secret: webhookSecret, at: '06:00', tz: 'UTC' }
-  const open = (of: DailySettings | null = settings) => {
+  const open = (dailySettings: DailySettings | null = settings) => {
     const report = new DailyReport({
-      ...{ store, rules, log, settings: () => of, now: () => now, flush: () => rollup.flush() },
+      ...{
+        store,
+        rules,
+        log,
+        settings: () => dailySettings,
+        now: () => now,
+        flush: () => rollup.flush(),
+      },
     })
     t.teardown(() => report.close())
     return report

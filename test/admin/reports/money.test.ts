@@ -37,7 +37,7 @@ function sumOf(texts: readonly (string | null)[]): string {
 onBoth(async (t, database) => {
   const store = await storeAt(t, database, { now: () => now })
   const keep = (...entries: LedgerRow[]) =>
-    Promise.all(entries.map((each) => store.ledger.record(each)))
+    Promise.all(entries.map((entry) => store.ledger.record(entry)))
   const report = async (supplier: string, all = false) => {
     const scope = { suppliers: [supplier], all, from: 0, to: now + 1, by: 'ssp' as const }
     return readRows(store, scope, readings)

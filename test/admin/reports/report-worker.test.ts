@@ -24,8 +24,8 @@ t.test(
     t.equal(Buffer.from(await worker.run(request)).toString(), 'supplier,wins\r\n')
     const waiting = Promise.allSettled([worker.run(request), worker.run(request)])
     await worker.close()
-    for (const each of await waiting)
-      t.match(each, { status: 'rejected', reason: { code: 'closed' } })
+    for (const response of await waiting)
+      t.match(response, { status: 'rejected', reason: { code: 'closed' } })
     t.equal(
       Buffer.from(await worker.run(request)).toString(),
       'supplier,wins\r\n',

@@ -25,7 +25,7 @@ const record = (
     bidId: `b${n}`,
     supplier,
     arm,
-    at: now - 1000,
+    decidedAt: now - 1000,
     publisher,
     domain: '=cmd()',
     seat: n % 4 === 0 ? 's1' : n % 4 === 1 ? 's2' : undefined,
@@ -202,8 +202,8 @@ onBoth(async (t, database) => {
   t.match(inZone!['key'], /T00:00:00-02:30$/)
   const start = Date.parse(String(inZone!['key']))
   t.ok(start <= now && now - start < 86_400_000, 'the day there that contains the bids')
-  const [whole] = await rowsOf(`wins?tz=${zone}&from=${String(inZone!['key']).slice(0, 10)}`)
-  t.equal(whole!['wins'], inZone!['wins'], 'a date begins at midnight there')
+  const [row] = await rowsOf(`wins?tz=${zone}&from=${String(inZone!['key']).slice(0, 10)}`)
+  t.equal(row!['wins'], inZone!['wins'], 'a date begins at midnight there')
   for (const wrong of ['by=ssp,ssp', 'by=day,hour,ssp', 'tz=Mars/Base', 'top=0', 'top=x'])
     t.equal((await get(`wins?${wrong}`)).status, 400, wrong)
   const many = await Promise.all(Array.from({ length: 40 }, () => get('wins')))

@@ -15,12 +15,12 @@ import { entry } from '../../support/ledger-entry.ts'
 import { type Database, onBoth, silent, storeAt } from '../../support/store.ts'
 
 const day = 86_400_000
-const at = 20_000.5 * day
+const time = 20_000.5 * day
 const change = { who: 'ann', account: '*', supplier: 'acme', action: 'void', requestId: 'r' }
 
 /** A win of 2.1 that was lowered to 1.9, cleared at 1.85 and has a margin of .25. */
 const record = ({ ledger }: Store, decision: string, over: Parameters<typeof entry>[1] = {}) =>
-  ledger.record(entry(decision, { at, ...over }), undefined, '{}')
+  ledger.record(entry(decision, { at: time, ...over }), undefined, '{}')
 
 async function follow(store: Store, stream: 'none' | 'away' = 'none') {
   const refuse = async () => {
@@ -31,7 +31,7 @@ async function follow(store: Store, stream: 'none' | 'away' = 'none') {
 }
 
 const opened = (t: Test, database: Database) =>
-  storeAt(t, database, { now: () => at }).then((store) => {
+  storeAt(t, database, { now: () => time }).then((store) => {
     t.teardown(() => store.outcomes.close())
     return store
   })
@@ -108,13 +108,20 @@ onBoth(async (t, database) => {
     const store = await opened(t, database)
     const { lost, losing } = losingResponses(store.db)
     const { postgres } = store
-    const deps = { db: losing, postgres, now: () => at, monotonic: () => 0, log: silent }
+    const deps = { db: losing, postgres, now: () => time, monotonic: () => 0, log: silent }
     const outcomes = new Outcomes(deps)
     await outcomes.follow({ apply() {}, stream: null })
     t.teardown(() => outcomes.close())
     const batch = outcomes.begin()
-    const row = entry('lost', { at })
-    const outcome = { kind: 'notice' as const, decision: 'lost', event: 'win', body: '{}', at, row }
+    const row = entry('lost', { at: time })
+    const outcome = {
+      kind: 'notice' as const,
+      decision: 'lost',
+      event: 'win',
+      body: '{}',
+      at: time,
+      row,
+    }
     await outcomes.insert(store.db, batch, [outcome])
     outcomes.committed(batch, [outcome])
     lost.next = true
@@ -131,7 +138,7 @@ onBoth(async (t, database) => {
     await voidWin(
       store,
       'early',
-      at,
+      time,
       () => true,
       () => change,
     )
@@ -143,14 +150,14 @@ onBoth(async (t, database) => {
     await voidWin(
       store,
       'late',
-      at,
+      time,
       () => true,
       () => change,
     )
     await voidWin(
       store,
       'late',
-      at,
+      time,
       () => true,
       () => change,
     )
@@ -160,7 +167,7 @@ onBoth(async (t, database) => {
   t.test('bids are added by day, and old days go', async (t) => {
     const { db } = await opened(t, database)
     const bids = {
-      hour: at,
+      hour: time,
       supplier: 'acme',
       mode: 'revenue',
       via: 'proxy',
@@ -172,7 +179,7 @@ onBoth(async (t, database) => {
     const [found] = (await readArmDays(db, 20_000)).filter(({ event }) => event === '')
     t.match(found, { supplier: 'acme', arm: 'treated', bids: 6, n: 0 })
     t.same(await readArmDays(db, 20_001), [])
-    await deleteArmDays(db, at + 8 * day)
+    await deleteArmDays(db, time + 8 * day)
     t.same(await readArmDays(db, 0), [])
   })
 })

@@ -73,12 +73,12 @@ onBoth(async (t, database) => {
     t.same(last.seats, rows!.seats)
     t.same(last.datacenters, rows!.datacenters)
     // the response is the state after the change that its ETag names
-    const at = (etag: string) => states[Number(etag) - 1]!.after
+    const stateAt = (etag: string) => states[Number(etag) - 1]!.after
     const wrong = said('set').filter(([, writer, n, etag]) => {
-      const { seats, datacenters } = at(etag!)
+      const { seats, datacenters } = stateAt(etag!)
       const seat = seats.find(({ name }: { name: string }) => name === `w${writer}`)
       const center = datacenters.find(
-        (each: { location: string }) => each.location === `l${writer}`,
+        (datacenter: { location: string }) => datacenter.location === `l${writer}`,
       )
       return center.client_qps !== Number(n) || seat.is_active !== (Number(n) % 2 === 0)
     })
@@ -112,6 +112,6 @@ function sorted(value: unknown): unknown {
   return Object.fromEntries(
     Object.entries(value)
       .sort(([one], [other]) => (one < other ? -1 : 1))
-      .map(([name, each]) => [name, sorted(each)]),
+      .map(([name, value]) => [name, sorted(value)]),
   )
 }

@@ -10,8 +10,8 @@ const noon = 20_000.5 * day
 const rate = (currency: string) => (currency === 'USD' ? 1 : currency === 'EUR' ? 0.5 : null)
 
 /** A win of 3000 of which `reduced` was taken off, CPM. */
-const winOf = (reduced: number, at: number, over: Parameters<typeof entry>[1] = {}): ArmDay =>
-  armDayOfWin(entry('d', { at, in_ba: '3000', out_ba: String(3000 - reduced), ...over }))!
+const winOf = (reduced: number, time: number, over: Parameters<typeof entry>[1] = {}): ArmDay =>
+  armDayOfWin(entry('d', { at: time, in_ba: '3000', out_ba: String(3000 - reduced), ...over }))!
 
 onBoth(async (t, database) => {
   const clock = { now: noon }
@@ -25,38 +25,38 @@ onBoth(async (t, database) => {
       await addArmDays(db, wins)
       caps.stored(wins)
     }
-    return { caps, store, of: (ssp: string) => reductions.amountOf(ssp, clock.now) }
+    return { caps, store, amountOf: (ssp: string) => reductions.amountOf(ssp, clock.now) }
   }
   const [one, other] = [node(), node()]
   const first = winOf(1000, noon)
   one.caps.counted([first])
-  t.equal(one.of('acme'), 1, 'wins of this node count at once')
+  t.equal(one.amountOf('acme'), 1, 'wins of this node count at once')
   await one.caps.read()
-  t.equal(one.of('acme'), 1, 'also before they are stored')
+  t.equal(one.amountOf('acme'), 1, 'also before they are stored')
   await one.store(first)
-  t.equal(one.of('acme'), 1, 'and once')
+  t.equal(one.amountOf('acme'), 1, 'and once')
   const more = [winOf(1000, noon, { currency: 'EUR' }), winOf(500, noon, { supplier: 'bolt' })]
   other.caps.counted(more)
   await other.store(...more)
   await other.caps.read()
-  t.same([other.of('acme'), other.of('bolt')], [3, 0.5])
+  t.same([other.amountOf('acme'), other.amountOf('bolt')], [3, 0.5])
   await one.caps.read()
-  t.same([one.of('acme'), one.of('bolt')], [3, 0.5], 'the wins of the other node')
+  t.same([one.amountOf('acme'), one.amountOf('bolt')], [3, 0.5], 'the wins of the other node')
 
   const meanwhile = winOf(250, noon)
   one.caps.counted([meanwhile])
   const reading = one.caps.read()
   await one.store(meanwhile)
   await reading
-  t.equal(one.of('acme'), 3.25, 'a win that is stored while the sums are read counts once')
+  t.equal(one.amountOf('acme'), 3.25, 'a win that is stored while the sums are read counts once')
 
   clock.now += day
-  t.equal(one.of('acme'), 0, 'another day')
+  t.equal(one.amountOf('acme'), 0, 'another day')
   one.caps.counted([winOf(100, clock.now)])
-  t.equal(one.of('acme'), 0.1)
+  t.equal(one.amountOf('acme'), 0.1)
   const late = node()
   await late.caps.read()
-  t.equal(late.of('acme'), 0, 'a node that starts on that day')
+  t.equal(late.amountOf('acme'), 0, 'a node that starts on that day')
 })
 
 onBoth(async (t, database) => {

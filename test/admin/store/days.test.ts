@@ -34,24 +34,26 @@ t.test('PostgreSQL', { skip: postgresAbsent }, async (t) => {
       where inhparent = 'ledger_days'::regclass`.execute(store.db)
     return rows.map(({ name }) => name).sort()
   }
-  const win = (decision: string, decidedAt: number, at = decidedAt) =>
-    entry(decision, { bid_id: decision, decided_at: decidedAt, at })
+  const win = (decision: string, decidedAt: number, time = decidedAt) =>
+    entry(decision, { bid_id: decision, decided_at: decidedAt, at: time })
 
   t.test('a decision is one row, on whichever day its notices arrive', async (t) => {
     now = start + 20 * day
     const decidedAt = now - 2000
-    const notices = [decidedAt, now + day, now + 2 * day].flatMap((at) =>
-      [store, other].map((each) => each.ledger.record(win('one', decidedAt, at), same(decidedAt))),
+    const notices = [decidedAt, now + day, now + 2 * day].flatMap((time) =>
+      [store, other].map((store) =>
+        store.ledger.record(win('one', decidedAt, time), same(decidedAt)),
+      ),
     )
     const answers = await Promise.all(notices)
-    t.equal(answers.filter((each) => each === 'recorded').length, 1)
+    t.equal(answers.filter((answer) => answer === 'recorded').length, 1)
     t.match(await rowsOf('one'), [{ partition: `ledger_day_${(decidedAt / day) | 0}` }])
   })
 
   t.test('a win without context is one row over midnight, and becomes attributed', async (t) => {
     const midnight = start + 21 * day
     now = midnight + 5
-    const bare = (at: number) => unplaced('bid:late', { bid_id: 'late', at })
+    const bare = (time: number) => unplaced('bid:late', { bid_id: 'late', at: time })
     const any = { since: midnight - 10_000, supplier: null }
     await Promise.all([
       ledger.record(bare(midnight - 5), any),
@@ -69,13 +71,13 @@ t.test('PostgreSQL', { skip: postgresAbsent }, async (t) => {
     async (t) => {
       now = start + 30 * day
       await retention.run()
-      const at = now - 2 * hour
-      t.equal(await other.ledger.record(win('behind', at), same(at - 1)), 'recorded')
+      const time = now - 2 * hour
+      t.equal(await other.ledger.record(win('behind', time), same(time - 1)), 'recorded')
       await retention.run()
       const { n } = await store.db
         .selectFrom('ledger_hours')
         .select(({ fn }) => fn.sum('n').as('n'))
-        .where('hour', '=', at)
+        .where('hour', '=', time)
         .executeTakeFirstOrThrow()
       t.equal(Number(n), 1)
     },

@@ -4,16 +4,16 @@ import { createRollup } from '../../../admin/store/rollup.ts'
 import { decided } from '../../support/decision-record.ts'
 import { onBoth, recordingLog, storeAt } from '../../support/store.ts'
 
-const at = 1_790_000_000_000
+const time = 1_790_000_000_000
 const rules = { notices: {}, rates: { USD: 1 }, base: 'USD' }
-const scope = { suppliers: ['acme'], all: true, from: at, to: at + 1, by: 'size' } as const
+const scope = { suppliers: ['acme'], all: true, from: time, to: time + 1, by: 'size' } as const
 const facets = (n: number) => ({
   ...{ country: 'DEU', device: '', format: 'banner', size: `${n + 1}x50`, deal: '' },
 })
 
 onBoth(async (t, database) => {
   const { warnings, log } = recordingLog()
-  const store = await storeAt(t, database, { now: () => at })
+  const store = await storeAt(t, database, { now: () => time })
   const rollup = createRollup(store, log)
   t.teardown(() => rollup.close())
   const sizes = async () =>
@@ -23,10 +23,11 @@ onBoth(async (t, database) => {
     'bids that are decided while the sums are written are in neither, or in both',
     async (t) => {
       const count = 300
-      for (let n = 0; n < count; n++) rollup.bids.decided(decided({ at, facets: facets(n) }), 2, 1)
+      for (let n = 0; n < count; n++)
+        rollup.bids.decided(decided({ decidedAt: time, facets: facets(n) }), 2, 1)
       const written = rollup.flushFacets()
       await new Promise((resolve) => setImmediate(resolve))
-      rollup.bids.decided(decided({ at, publisher: 'later', facets: facets(0) }), 2, 1)
+      rollup.bids.decided(decided({ decidedAt: time, publisher: 'later', facets: facets(0) }), 2, 1)
       await written
       t.equal((await sizes()).length, count, 'none without a size')
       await rollup.flushFacets()
@@ -38,7 +39,11 @@ onBoth(async (t, database) => {
   t.test('the sums of all and those by facet are written at the same time', async (t) => {
     const decide = () => {
       for (let n = 0; n < 1000; n++)
-        rollup.bids.decided(decided({ at, publisher: `p${n}`, facets: facets(n % 2) }), 2, 1)
+        rollup.bids.decided(
+          decided({ decidedAt: time, publisher: `p${n}`, facets: facets(n % 2) }),
+          2,
+          1,
+        )
     }
     decide()
     await rollup.flush()
@@ -50,9 +55,9 @@ onBoth(async (t, database) => {
   t.test(
     'bids without values, and those whose sums by facet were lost, have the empty name',
     async (t) => {
-      rollup.bids.decided(decided({ at }), 2, 1)
-      rollup.bids.decided(decided({ at, facets: { ...facets(0), size: '' } }), 2, 1)
-      rollup.bids.decided(decided({ at, arm: 'test', facets: facets(0) }), 2, 1)
+      rollup.bids.decided(decided({ decidedAt: time }), 2, 1)
+      rollup.bids.decided(decided({ decidedAt: time, facets: { ...facets(0), size: '' } }), 2, 1)
+      rollup.bids.decided(decided({ decidedAt: time, arm: 'test', facets: facets(0) }), 2, 1)
       await rollup.flushFacets()
       t.strictSame((await sizes())[0], ['', 2])
       await store.db.deleteFrom('decided_facets').where('value', '=', '1x50').execute()

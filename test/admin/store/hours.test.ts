@@ -32,7 +32,7 @@ function notices(count: number): LedgerRow[] {
   const roll = dice(7)
   const pick = <T>(...values: T[]) => values[roll(values.length)]!
   return Array.from({ length: count }, (_each, n): LedgerRow => {
-    const at = start + roll(2 * day)
+    const time = start + roll(2 * day)
     const supplier = pick<string | null>(...suppliers, null)
     const status =
       supplier === null
@@ -63,7 +63,7 @@ function notices(count: number): LedgerRow[] {
       margin: won && roll(4) > 0 ? difference(inBa, cleared) : null,
       late: Number(roll(9) === 0),
       over: Number(roll(9) === 0),
-      at,
+      at: time,
     })
   }).map((row, n) => (row.supplier === 'acme' && row.event === 'win' ? placed(row, n) : row))
 }
@@ -85,7 +85,7 @@ onBoth(async (t, database) => {
     retention.close()
     await duplicates.close()
   })
-  await Promise.all(notices(1200).map((each) => store.ledger.record(each)))
+  await Promise.all(notices(1200).map((notice) => store.ledger.record(notice)))
   for (const [n, publisher] of ['p1', 'p1', 'p2'].entries())
     duplicates.count({
       supplier: 'acme',
@@ -189,7 +189,7 @@ onBoth(async (t, database) => {
       t.same(await totals(), all)
       const fewer = await readRows(store, { ...scope, by: 'seat' }, readings)
       t.ok(fewer[0]!.wins > known[0]!.wins && fewer[1]!.wins < known[1]!.wins)
-      for (const row of saved.filter((each) => Number(each.hour) < gone))
+      for (const row of saved.filter((row) => Number(row.hour) < gone))
         await store.db.insertInto('ledger_hour_seats').values(row).execute()
       t.same(await totals(), all)
     },

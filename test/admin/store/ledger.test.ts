@@ -63,7 +63,7 @@ onBoth(async (t, database) => {
     ...texts.map((text) => row(`text ${text}`, { publisher: text, bid_id: text, domain: '' })),
     ...prices.map((price) => row(`price ${price}`, { cleared: price, margin: `-${price}` })),
   ]
-  await Promise.all(entries.map((each) => ledger.record(each)))
+  await Promise.all(entries.map((entry) => ledger.record(entry)))
   const rows = new Map(
     (await db.selectFrom(ledgerTable(postgres)).selectAll().execute()).map((row) => [
       row.decision,
@@ -124,11 +124,13 @@ t.test(
       win('no number', 'x'),
       ...Array.from({ length: 10 }, (_, n) => win(`d${n + 5}`)),
     ]
-    const results = await Promise.allSettled(wins.map((each) => store.ledger.record(each)))
-    const outcomes = results.map((each) => (each.status === 'fulfilled' ? each.value : 'refused'))
+    const results = await Promise.allSettled(wins.map((win) => store.ledger.record(win)))
+    const outcomes = results.map((result) =>
+      result.status === 'fulfilled' ? result.value : 'refused',
+    )
     t.same(outcomes.slice(10, 12), ['refused', 'refused'])
-    t.equal(outcomes.filter((each) => each === 'recorded').length, 15)
-    t.equal(outcomes.filter((each) => each === 'duplicate').length, 5)
+    t.equal(outcomes.filter((outcome) => outcome === 'recorded').length, 15)
+    t.equal(outcomes.filter((outcome) => outcome === 'duplicate').length, 5)
     const seen = await Promise.allSettled(
       ['acme', 'a\0b', 'zeta'].map((supplier) => store.ledger.seenBid('b', 'win', 0, { supplier })),
     )

@@ -34,7 +34,7 @@ t.test('PgBouncer', { skip: postgresAbsent || pgBouncerAbsent }, async (t) => {
         Array.from({ length: 300 }, (_, n) => ledger.record(win(n), same)),
       ),
     )
-    t.equal(answers.filter((each) => each === 'recorded').length, 300)
+    t.equal(answers.filter((answer) => answer === 'recorded').length, 300)
     now += 2 * hour
     const retention = new Retention(store, {
       ...{ keep: () => 5 * 24 * hour, now: () => now, log: silent, pauseMs: 0 },

@@ -8,7 +8,7 @@ import { until } from '../../support/until.ts'
 
 const day = 86_400_000
 const now = 1_790_000_000_000
-const win = (decision: string, at: number) => entry(decision, { at, decided_at: at })
+const win = (decision: string, time: number) => entry(decision, { at: time, decided_at: time })
 
 onBoth(async (t, database) => {
   const store = await storeAt(t, database, { now: () => now })
@@ -21,7 +21,7 @@ onBoth(async (t, database) => {
   t.teardown(() => retention.close())
   const old = Array.from({ length: 1200 }, (_, n) => win(`d${n}`, now - 11 * day))
   const young = Array.from({ length: 30 }, (_, n) => win(`young ${n}`, now - 9 * day))
-  await Promise.all([...old, ...young].map((each) => store.ledger.record(each)))
+  await Promise.all([...old, ...young].map((entry) => store.ledger.record(entry)))
   await store.db
     .insertInto('decided')
     .values(
@@ -53,7 +53,7 @@ onBoth(async (t, database) => {
 
   t.test('the node that deletes keeps the lease, however long it takes', async (t) => {
     const many = Array.from({ length: 8000 }, (_, n) => entry(`many ${n}`, { at: now - 10 * day }))
-    await Promise.all(many.map((each) => store.ledger.record(each)))
+    await Promise.all(many.map((entry) => store.ledger.record(entry)))
     let clock = now
     // every slice takes 150 s, whatever this machine takes
     const db = store.db.withPlugin({
@@ -85,7 +85,7 @@ onBoth(async (t, database) => {
 
   t.test('slices grow to thousands of rows while they are quick, and shrink again', async (t) => {
     const many = Array.from({ length: 9500 }, (_, n) => entry(`more ${n}`, { at: now - 11 * day }))
-    await Promise.all(many.map((each) => store.ledger.record(each)))
+    await Promise.all(many.map((entry) => store.ledger.record(entry)))
     let slices: number[] = []
     const db = store.db.withPlugin({
       transformQuery: ({ node }) => node,

@@ -71,10 +71,15 @@ onBoth(async (t, database) => {
   const hour = 3_600_000
   const publishers = 1500
   for (let round = 0; round < 2; round++)
-    for (const at of [now, now + hour, now - 1, now])
+    for (const time of [now, now + hour, now - 1, now])
       for (let n = 0; n < publishers; n++) {
         const arm = n % 2 === 0 ? 'treated' : 'holdout'
-        const record = decided({ at, publisher: `pub-${n % 750}`, domain: `d-${n % 3}`, arm })
+        const record = decided({
+          decidedAt: time,
+          publisher: `pub-${n % 750}`,
+          domain: `d-${n % 3}`,
+          arm,
+        })
         rollup.bids.decided(record, 2, 1)
       }
   await rollup.close()
@@ -102,7 +107,7 @@ onBoth(async (t, database) => {
   t.teardown(() => rollup.close())
   const decideAll = () => {
     for (let n = 0; n < 4000; n++) {
-      const record = decided({ at: now, supplier: `s-${n % 1000}`, publisher: `p-${n}` })
+      const record = decided({ decidedAt: now, supplier: `s-${n % 1000}`, publisher: `p-${n}` })
       rollup.bids.decided(record, 2, 1)
     }
   }

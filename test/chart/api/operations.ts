@@ -14,7 +14,7 @@ export async function operations(t: Test, plane: ControlPlane) {
   /** A namespace of its own, helm in it, and what it holds. */
   const place = async (namespace: string) => {
     await restricted(plane, namespace)
-    const at = `/api/v1/namespaces/${namespace}`
+    const apiPath = `/api/v1/namespaces/${namespace}`
     const helm = async (t: Test, ...args: string[]) => {
       // No node, so no Job ends: test/chart/node has the hooks.
       const more = ['--no-hooks', ...(/^(install|upgrade)$/.test(args[0]!) ? unchecked : [])]
@@ -23,7 +23,7 @@ export async function operations(t: Test, plane: ControlPlane) {
       t.notMatch(error, /warning/i, args[0]!)
     }
     const secrets = async () => {
-      const { body } = await api('GET', `${at}/secrets?fieldSelector=type=Opaque`)
+      const { body } = await api('GET', `${apiPath}/secrets?fieldSelector=type=Opaque`)
       const items = (body as Listed).items.map(
         ({ metadata, data }) => [metadata.name, data] as const,
       )
@@ -34,7 +34,7 @@ export async function operations(t: Test, plane: ControlPlane) {
       return (body as Listed).items.map(({ metadata }) => metadata.name)
     }
     return {
-      at,
+      at: apiPath,
       helm,
       secrets,
       names,
@@ -63,17 +63,24 @@ export async function operations(t: Test, plane: ControlPlane) {
   })
 
   t.test('uninstall leaves keys, password and volume, and the next install has them', async (t) => {
-    const { at, helm, secrets, names, deployments } = await place('again')
+    const { at: apiPath, helm, secrets, names, deployments } = await place('again')
     const values = ['--set', 'persistence.enabled=true']
     await helm(t, 'install', 'bids', chart, ...values, ...rotated)
     const before = await secrets()
     const volume = async () =>
-      ((await api('GET', `${at}/persistentvolumeclaims/bids-bidweir`)).body as Listed['items'][0])
-        .metadata.uid
+      (
+        (await api('GET', `${apiPath}/persistentvolumeclaims/bids-bidweir`))
+          .body as Listed['items'][0]
+      ).metadata.uid
     const claimed = await volume()
     await helm(t, 'uninstall', 'bids')
     t.same(await secrets(), before)
-    for (const path of [`${at}/configmaps`, `${at}/services`, `${at}/serviceaccounts`, deployments])
+    for (const path of [
+      `${apiPath}/configmaps`,
+      `${apiPath}/services`,
+      `${apiPath}/serviceaccounts`,
+      deployments,
+    ])
       t.same(await names(path), [], path)
     await helm(t, 'install', 'bids', chart, ...values, ...rotated)
     t.same(await secrets(), before)
@@ -122,12 +129,12 @@ export async function operations(t: Test, plane: ControlPlane) {
   })
 
   t.test('a context key never changes, whoever writes its Secret', async (t) => {
-    const { at, helm, secrets } = await place('immutable')
+    const { at: apiPath, helm, secrets } = await place('immutable')
     await helm(t, 'install', 'bids', chart)
     const before = await secrets()
     // as a tool that renders without a cluster: a new key under the same id
     const key = Buffer.from(Buffer.alloc(32, 5).toString('base64url')).toString('base64')
-    const path = `${at}/secrets/bids-bidweir-context-key-1`
+    const path = `${apiPath}/secrets/bids-bidweir-context-key-1`
     const patch = { data: { 'context-key-1': key } }
     const { status, body } = await api('PATCH', path, patch, 'application/merge-patch+json')
     t.equal(status, 422)
@@ -141,7 +148,7 @@ export async function operations(t: Test, plane: ControlPlane) {
   })
 
   t.test('a wrong value is refused before anything changes', async (t) => {
-    const { at, helm } = await place('values')
+    const { at: apiPath, helm } = await place('values')
     await helm(t, 'install', 'bids', chart)
     const wrong = ['--set', 'suppliers.a.endpoints[0]=https://a.example/,suppliers.a.timout=5s']
     const { ok, error } = await plane.helm(
@@ -154,7 +161,7 @@ export async function operations(t: Test, plane: ControlPlane) {
     )
     t.notOk(ok)
     t.match(error, /timout/)
-    const { body } = await api('GET', `${at}/secrets?labelSelector=owner=helm`)
+    const { body } = await api('GET', `${apiPath}/secrets?labelSelector=owner=helm`)
     t.equal(body.items.length, 1, 'no revision was made')
   })
 }

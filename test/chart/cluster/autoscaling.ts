@@ -61,12 +61,12 @@ async function serveTargets({ api }: ControlPlane) {
 
 /** Makes the API server ask a process of the node for an API. */
 async function aggregate({ api }: ControlPlane, name: string, port: number, served: string) {
-  const at = '/api/v1/namespaces/kube-system'
-  await api('POST', `${at}/services`, {
+  const apiPath = '/api/v1/namespaces/kube-system'
+  await api('POST', `${apiPath}/services`, {
     metadata: { name },
     spec: { ports: [{ port: 443, targetPort: port }] },
   })
-  await api('POST', `${at}/endpoints`, {
+  await api('POST', `${apiPath}/endpoints`, {
     metadata: { name },
     subsets: [{ addresses: [{ ip: nodeAddress }], ports: [{ port }] }],
   })
@@ -83,16 +83,16 @@ async function aggregate({ api }: ControlPlane, name: string, port: number, serv
 
 /** Resolves when the API server has reached the processes; rejects if one of them has ended. */
 async function available({ api }: ControlPlane, running: readonly Running[], apis: string[]) {
-  for (const each of apis)
+  for (const item of apis)
     await until(
       async () => {
         const ended = running.find(({ child }) => child.exitCode !== null)
         if (ended !== undefined) throw new Error(`${ended.child.spawnfile} has ended`)
-        const { body } = await api('GET', `/apis/apiregistration.k8s.io/v1/apiservices/${each}`)
+        const { body } = await api('GET', `/apis/apiregistration.k8s.io/v1/apiservices/${item}`)
         const conditions = (body.status?.conditions ?? []) as { type: string; status: string }[]
         return conditions.some(({ type, status }) => type === 'Available' && status === 'True')
       },
-      { what: `the API ${each}`, limit: startLimit },
+      { what: `the API ${item}`, limit: startLimit },
     )
 }
 
@@ -101,7 +101,9 @@ export async function serveMetrics(plane: ControlPlane): Promise<() => void> {
   const { folder, kubeconfig } = plane
   const running: Running[] = []
   const start = (...args: Parameters<typeof run>) => running.push(run(...args))
-  const access = ['authentication', 'authorization'].map((of) => `--${of}-kubeconfig=${kubeconfig}`)
+  const access = ['authentication', 'authorization'].map(
+    (kind) => `--${kind}-kubeconfig=${kubeconfig}`,
+  )
   const serving = (name: string, port: number) => {
     mkdirSync(join(folder, name))
     return [`--secure-port=${port}`, `--cert-dir=${join(folder, name)}`, ...access]

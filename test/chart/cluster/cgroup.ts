@@ -11,20 +11,20 @@ const hierarchies = () =>
     : readdirSync(root).map((name) => join(root, name))
 
 export function makeCgroup(name: string): string {
-  for (const at of hierarchies()) {
-    const folder = join(at, name)
+  for (const hierarchy of hierarchies()) {
+    const folder = join(hierarchy, name)
     mkdirSync(folder)
     for (const file of ['cpuset.cpus', 'cpuset.mems'])
-      if (existsSync(join(folder, file)) && at !== root)
-        writeFileSync(join(folder, file), readFileSync(join(at, file)))
+      if (existsSync(join(folder, file)) && hierarchy !== root)
+        writeFileSync(join(folder, file), readFileSync(join(hierarchy, file)))
   }
   return name
 }
 
 const remove = (folder: string) => {
   if (!existsSync(folder)) return
-  for (const { name } of readdirSync(folder, { withFileTypes: true }).filter((each) =>
-    each.isDirectory(),
+  for (const { name } of readdirSync(folder, { withFileTypes: true }).filter((entry) =>
+    entry.isDirectory(),
   ))
     remove(join(folder, name))
   rmdirSync(folder)
@@ -34,7 +34,7 @@ const remove = (folder: string) => {
 export const removeCgroup = (name: string) =>
   until(() => {
     try {
-      for (const at of hierarchies()) remove(join(at, name))
+      for (const hierarchy of hierarchies()) remove(join(hierarchy, name))
       return true
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'EBUSY') return false

@@ -116,7 +116,7 @@ export async function startControlPlane(
     if (!plurals.has(base)) plurals.set(base, api('GET', base))
     const { body } = await plurals.get(base)!
     const found = (body.resources as { kind: string; name: string }[]).find(
-      (each) => each.kind === kind && !each.name.includes('/'),
+      (resource) => resource.kind === kind && !resource.name.includes('/'),
     )
     const path = `${base}/namespaces/${namespace}/${found?.name}`
     return api('POST', `${path}?dryRun=All&fieldValidation=Strict`, object)
@@ -126,7 +126,7 @@ export async function startControlPlane(
       const definition = parse(readFileSync(join(definitions(), name), 'utf8'))
       await api('POST', '/apis/apiextensions.k8s.io/v1/customresourcedefinitions', definition)
       const { group, versions } = definition.spec
-      const { name: version } = versions.find((each: { storage: boolean }) => each.storage)
+      const { name: version } = versions.find((version: { storage: boolean }) => version.storage)
       const path = `/apis/${group}/${version}/${definition.spec.names.plural}`
       await until(async () => (await api('GET', path)).status === 200, { limit: startLimit })
     }

@@ -16,12 +16,12 @@ export async function serveDns({ api }: ControlPlane, address: string): Promise<
   socket.on('message', async (query, from) => {
     // RFC 1035 4.1: a header of 12 bytes, then one question
     const labels: string[] = []
-    let at = 12
-    for (; query[at] !== 0; at += query[at]! + 1)
-      labels.push(query.subarray(at + 1, at + 1 + query[at]!).toString())
+    let offset = 12
+    for (; query[offset] !== 0; offset += query[offset]! + 1)
+      labels.push(query.subarray(offset + 1, offset + 1 + query[offset]!).toString())
     const ip = await resolve(labels.join('.').toLowerCase()).catch(() => null)
-    const isA = query.readUInt16BE(at + 1) === 1
-    const head = Buffer.from(query.subarray(0, at + 5))
+    const isA = query.readUInt16BE(offset + 1) === 1
+    const head = Buffer.from(query.subarray(0, offset + 5))
     head.writeUInt16BE(ip === null ? 0x8583 : 0x8580, 2)
     head.writeUInt16BE(ip !== null && isA ? 1 : 0, 6)
     head.writeUInt32BE(0, 8)

@@ -84,9 +84,9 @@ export function startKeptLoad(bids: string, connections: number) {
   )
   const load = { bids: 0, failures: [] as string[], stop }
   let going = true
-  const running = agents.map(async (agent, at) => {
+  const running = agents.map(async (agent, index) => {
     for (let number = 0; going; number++) {
-      const id = `curl-kept-${process.pid}-${at}-${number}`
+      const id = `curl-kept-${process.pid}-${index}-${number}`
       const imp = [{ id: '1', banner: { w: 300, h: 250 }, bidfloor: 0.5 }]
       try {
         const { status } = await send(bids, agent, 'POST', { id, imp, tmax: 900 })

@@ -20,14 +20,14 @@ export const common = [
 export async function place(node: ControlPlane, namespace: string) {
   const { api } = node
   await restricted(node, namespace)
-  const at = `/api/v1/namespaces/${namespace}`
+  const apiPath = `/api/v1/namespaces/${namespace}`
   const run = (command: string, ...args: string[]) =>
     node.helm(command, 'bids', ...args, '--namespace', namespace, '--timeout', '10m')
-  const all = async () => (await api('GET', `${at}/pods`)).body.items as Pod[]
+  const all = async () => (await api('GET', `${apiPath}/pods`)).body.items as Pod[]
   const pods = async () => {
     const selector =
       'app.kubernetes.io/instance=bids,app.kubernetes.io/name=bidweir,pod-template-hash'
-    return (await api('GET', `${at}/pods?labelSelector=${selector}`)).body.items as Pod[]
+    return (await api('GET', `${apiPath}/pods?labelSelector=${selector}`)).body.items as Pod[]
   }
   /** Resolves when there are so many pods, all of them ready. */
   const settled = (count: number) =>
@@ -35,24 +35,24 @@ export async function place(node: ControlPlane, namespace: string) {
       async () => {
         const present = await pods()
         const ready = present.filter(({ status }) =>
-          status.containerStatuses?.every((each) => each.ready),
+          status.containerStatuses?.every((container) => container.ready),
         )
         return present.length === count && ready.length === count
       },
       { what: `${count} pods that are ready`, limit: startLimit },
     )
   const log = async (pod: string, container: string) =>
-    (await api('GET', `${at}/pods/${pod}/log?container=${container}&tailLines=40`)).body
+    (await api('GET', `${apiPath}/pods/${pod}/log?container=${container}&tailLines=40`)).body
   /** Why a release does not come up. */
   const story = async () => {
-    const { body } = await api('GET', `${at}/events`)
+    const { body } = await api('GET', `${apiPath}/events`)
     const events = body.items.map(
-      (each: { reason: string; message: string }) => `${each.reason}: ${each.message}`,
+      (event: { reason: string; message: string }) => `${event.reason}: ${event.message}`,
     )
     const logs = await Promise.all(
       (await pods()).map(({ metadata }) => log(metadata.name, 'bidweir')),
     )
-    return [...events, ...logs.map((each) => JSON.stringify(each))].slice(-60).join('\n')
+    return [...events, ...logs.map((log) => JSON.stringify(log))].slice(-60).join('\n')
   }
   const helm = async (t: Test, command: string, ...args: string[]) => {
     const { ok, text, error } = await run(command, ...args)
@@ -62,7 +62,7 @@ export async function place(node: ControlPlane, namespace: string) {
     return text
   }
   const url = async (service: string) => {
-    const { body } = await api('GET', `${at}/services/bids-bidweir-${service}`)
+    const { body } = await api('GET', `${apiPath}/services/bids-bidweir-${service}`)
     const address = `http://${body.spec.clusterIP}:${body.spec.ports[0].port}`
     const isServed = async () => {
       await (await fetch(address)).body?.cancel()
@@ -83,7 +83,7 @@ export async function place(node: ControlPlane, namespace: string) {
     )
   /** Each pod's estimates of the chance of winning, as `admin` reads them. */
   const curves = async () => {
-    const { body } = await api('GET', `${at}/secrets/bids-bidweir-admin-password`)
+    const { body } = await api('GET', `${apiPath}/secrets/bids-bidweir-admin-password`)
     const password = Buffer.from(body.data['admin-password'], 'base64').toString()
     const fields = {
       client_id: 'public-client',
@@ -112,5 +112,5 @@ export async function place(node: ControlPlane, namespace: string) {
       }),
     )
   }
-  return { at, run, helm, all, pods, settled, url, curves, requests }
+  return { at: apiPath, run, helm, all, pods, settled, url, curves, requests }
 }

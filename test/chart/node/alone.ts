@@ -7,7 +7,7 @@ import { place } from '../cluster/release.ts'
 
 /** Starts the image as `docker run -p` does: without a configuration, reached from outside. */
 export async function imageAlone(t: Test, node: ControlPlane): Promise<void> {
-  const { at } = await place(node, 'alone')
+  const { at: apiPath } = await place(node, 'alone')
   const image = `bidweir:${programVersion()}`
   const securityContext = {
     ...{ allowPrivilegeEscalation: false, runAsNonRoot: true, capabilities: { drop: ['ALL'] } },
@@ -17,9 +17,9 @@ export async function imageAlone(t: Test, node: ControlPlane): Promise<void> {
     metadata: { name: 'alone' },
     spec: { containers: [{ name: 'bidweir', image, securityContext }] },
   }
-  t.equal((await node.api('POST', `${at}/pods`, pod)).status, 201)
+  t.equal((await node.api('POST', `${apiPath}/pods`, pod)).status, 201)
   const reached = async (port: number, path: string, init?: RequestInit) => {
-    const { podIP } = (await node.api('GET', `${at}/pods/alone`)).body.status
+    const { podIP } = (await node.api('GET', `${apiPath}/pods/alone`)).body.status
     const response = await fetch(`http://${podIP}:${port}${path}`, init).catch(() => null)
     return response?.status
   }
@@ -30,5 +30,5 @@ export async function imageAlone(t: Test, node: ControlPlane): Promise<void> {
   const body = JSON.stringify({ id: 'curl-1', imp, tmax: 1000 })
   const bid = { method: 'POST', headers: { 'content-type': 'application/json' }, body }
   await until(async () => (await reached(8080, '/bid/demo', bid)) === 200, { what: 'a bid', limit })
-  await node.api('DELETE', `${at}/pods/alone?gracePeriodSeconds=0`)
+  await node.api('DELETE', `${apiPath}/pods/alone?gracePeriodSeconds=0`)
 }

@@ -19,7 +19,7 @@ const { api } = node
 t.test('the image alone, as `docker run -p` starts it', (t) => imageAlone(t, node))
 
 t.test('one pod, as `helm install` leaves it', async (t) => {
-  const { at, run, helm, all, pods, url } = await place(node, 'one')
+  const { at: apiPath, run, helm, all, pods, url } = await place(node, 'one')
   await helm(t, 'install', chart, '--wait', ...common)
 
   t.test('`helm test` bids and wins', async (t) => {
@@ -64,7 +64,7 @@ t.test('one pod, as `helm install` leaves it', async (t) => {
 
   t.test('a pod that is killed comes again', async (t) => {
     const [{ metadata }] = (await pods()) as [Pod]
-    await api('DELETE', `${at}/pods/${metadata.name}?gracePeriodSeconds=0`)
+    await api('DELETE', `${apiPath}/pods/${metadata.name}?gracePeriodSeconds=0`)
     const ready = async () => {
       const [pod, ...more] = await pods()
       const statuses = pod?.status.containerStatuses ?? []
@@ -106,7 +106,7 @@ t.test('three pods on PostgreSQL and Redis', async (t) => {
     ...['--set', 'config.opd.attributionWindow=10s'],
   ]
   const three = [...values, '--set', 'replicaCount=3']
-  const { at, helm, pods, settled, url, curves, requests } = await place(node, 'three')
+  const { at: apiPath, helm, pods, settled, url, curves, requests } = await place(node, 'three')
   await helm(t, 'install', chart, '--wait', ...three)
   await settled(3)
   const cold = (await curves())[0]!
@@ -160,7 +160,7 @@ t.test('three pods on PostgreSQL and Redis', async (t) => {
 
   t.test('a rollout of every pod learns nothing anew', async (t) => {
     const apart = (one: number[], other: number[]) =>
-      Math.max(...one.map((win, at) => Math.abs(win - other[at]!)))
+      Math.max(...one.map((win, index) => Math.abs(win - other[index]!)))
     const traffic = load()
     const learned = async () => (await curves()).every((curve) => apart(curve, cold) > 0.2)
     await until(learned, { what: 'three pods that have learned', limit: startLimit })
@@ -179,8 +179,8 @@ t.test('three pods on PostgreSQL and Redis', async (t) => {
     t.notOk((await pods()).some(({ metadata }) => old.includes(metadata.uid)))
     const after = await curves()
     t.equal(after.length, 3)
-    for (const each of after) {
-      const [change, learnt] = [apart(each, curve), apart(each, cold)]
+    for (const win of after) {
+      const [change, learnt] = [apart(win, curve), apart(win, cold)]
       t.ok(change <= 0.1, `as before the rollout: ${change.toFixed(3)}`, { cold: learnt })
     }
   })
@@ -221,7 +221,7 @@ t.test('three pods on PostgreSQL and Redis', async (t) => {
   t.test('a pod that is killed takes no acknowledged win with it', async (t) => {
     const failures = await under(t, async () => {
       const [{ metadata }] = (await pods()) as [Pod]
-      await api('DELETE', `${at}/pods/${metadata.name}?gracePeriodSeconds=0`)
+      await api('DELETE', `${apiPath}/pods/${metadata.name}?gracePeriodSeconds=0`)
       await settled(3)
     })
     t.comment(failures.join('\n'))

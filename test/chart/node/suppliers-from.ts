@@ -10,7 +10,7 @@ const listOf = (...ids: string[]) =>
 
 export async function suppliersFrom(t: Test, node: ControlPlane): Promise<void> {
   const { api } = node
-  const { at, helm, pods, url } = await place(node, 'parts')
+  const { at: apiPath, helm, pods, url } = await place(node, 'parts')
   /** A ConfigMap that belongs to nobody's release. */
   const configMap = (name: string, suppliers: string) => ({
     ...{ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name } },
@@ -20,7 +20,7 @@ export async function suppliersFrom(t: Test, node: ControlPlane): Promise<void> 
     ['east', 'one'],
     ['west', 'two'],
   ] as const) {
-    const { status } = await api('POST', `${at}/configmaps`, configMap(name, listOf(id)))
+    const { status } = await api('POST', `${apiPath}/configmaps`, configMap(name, listOf(id)))
     t.equal(status, 201)
   }
   const names = 'suppliersFrom[0].name=east,suppliersFrom[1].name=west'
@@ -40,7 +40,7 @@ export async function suppliersFrom(t: Test, node: ControlPlane): Promise<void> 
   t.same(await statuses(), [204, 204, 404], 'the suppliers of both')
 
   const change = (name: string, suppliers: string) =>
-    api('PUT', `${at}/configmaps/${name}`, configMap(name, suppliers))
+    api('PUT', `${apiPath}/configmaps/${name}`, configMap(name, suppliers))
   const served = async (wanted: readonly number[]) =>
     until(async () => JSON.stringify(await statuses()) === JSON.stringify(wanted), {
       what: `bids answered with ${wanted.join()}`,

@@ -17,17 +17,17 @@ function priorities(): number[] {
 
 for (const name of ['opd/state/refit-worker.ts', 'admin/reports/report-thread.ts'])
   t.test(`${name} has a lower priority than the main thread`, { skip }, async (t) => {
-    const own = getPriority()
-    t.same(new Set(priorities()), new Set([own]))
+    const priority = getPriority()
+    t.same(new Set(priorities()), new Set([priority]))
     // In memory: no database is needed.
     const worker = new Worker(new URL(`../../../${name}`, import.meta.url), {
       workerData: 'sqlite::memory:',
     })
     t.teardown(() => worker.terminate())
     await once(worker, 'online')
-    while (!priorities().includes(Math.min(own + 10, 19))) {
+    while (!priorities().includes(Math.min(priority + 10, 19))) {
       await new Promise((resolve) => setImmediate(resolve))
     }
-    t.ok(priorities().filter((each) => each === own).length > 1, 'the others keep theirs')
-    t.equal(getPriority(), own)
+    t.ok(priorities().filter((value) => value === priority).length > 1, 'the others keep theirs')
+    t.equal(getPriority(), priority)
   })

@@ -16,9 +16,9 @@ function countsOf(seconds: number): Float64Array {
 const classicOf = (seconds: number) => buckets.classic(countsOf(seconds)).indexOf(1)
 
 t.test('a time on a bound is in the bucket that ends there', async (t) => {
-  for (const [at, bound] of bounds.entries()) {
-    t.equal(classicOf(bound), at, `${bound}`)
-    t.equal(classicOf(bound * (1 + 1e-12)), at + 1, `just above ${bound}`)
+  for (const [bucket, bound] of bounds.entries()) {
+    t.equal(classicOf(bound), bucket, `${bound}`)
+    t.equal(classicOf(bound * (1 + 1e-12)), bucket + 1, `just above ${bound}`)
   }
   t.equal(classicOf(0), 0)
   t.equal(classicOf(1e9), bounds.length)

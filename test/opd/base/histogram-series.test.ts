@@ -10,12 +10,13 @@ const made = () => ({ counts: new Float64Array(bounds.length + 1), sum: 0 })
 function world(names: string[], most: number) {
   const all = new Map(names.map((name) => [name, made()]))
   const series = new HistogramSeries('x', classicBuckets(bounds), most)
-  const rows = () => [...all].map(([ssp, of]) => [{ ssp }, of] as [{ ssp: string }, typeof of])
+  const rows = () =>
+    [...all].map(([ssp, histogram]) => [{ ssp }, histogram] as [{ ssp: string }, typeof histogram])
   return {
     observe(name: string, times: number) {
-      const of = all.get(name)!
-      of.counts[1]! += times
-      of.sum += 1.5 * times
+      const histogram = all.get(name)!
+      histogram.counts[1]! += times
+      histogram.sum += 1.5 * times
     },
     /** Counts by label. */
     scrape() {

@@ -28,7 +28,7 @@ for (const [arm, opd, asked, inSum, outSum] of rows)
     const sums = engine.stats.supplierStats('acme').modes.revenue
     t.same(
       sums.arms.map(({ bids }) => bids),
-      sums.arms.map((_each, at) => Number(at === armAt[arm])),
+      sums.arms.map((_each, index) => Number(index === armAt[arm])),
     )
     t.same([sums.inSum, sums.outSum, sums.sums(arm).in], [inSum, outSum, inSum])
     t.end()
@@ -52,7 +52,7 @@ t.test('an auction is wholly holdout or not, in the share that is asked, on ever
   const nodes = [1, 2].map(() => {
     const learner = createLearner({})
     return createEngine(config, {
-      learners: { of: () => learner, version: () => 1, epoch: () => 0 },
+      learners: { learnerOf: () => learner, version: () => 1, epoch: () => 0 },
       bidLog: new LocalBidLog({ ttl: 3_600_000, now }),
       ...aloneDeps,
       now,

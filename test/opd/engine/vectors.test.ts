@@ -22,7 +22,7 @@ function engineOf(learner: PricingLearner, enabled: boolean) {
       base: 'USD',
     },
     {
-      learners: { of: () => learner, version: () => 1, epoch: () => 0 },
+      learners: { learnerOf: () => learner, version: () => 1, epoch: () => 0 },
       bidLog: new LocalBidLog({ ttl: 1000, now }),
       ...aloneDeps,
       now,

@@ -114,10 +114,10 @@ t.test('documents of any length are read', async (t) => {
     ] as const) {
       const body = Buffer.alloc(length + 8, start === '[' ? ' ' : 'x')
       body.write(start)
-      const whole = body.subarray(0, Math.max(length - end.length, Buffer.byteLength(start)))
-      const document = Buffer.concat([whole, Buffer.from(end)])
+      const cutBody = body.subarray(0, Math.max(length - end.length, Buffer.byteLength(start)))
+      const document = Buffer.concat([cutBody, Buffer.from(end)])
       t.not(createScanner(document), null, `${start} ${length}`)
-      t.equal(createScanner(whole), null, `${start} ${length} without its end`)
+      t.equal(createScanner(cutBody), null, `${start} ${length} without its end`)
       t.equal(difference(document, false), null)
     }
 })
@@ -132,7 +132,7 @@ t.test('the densest and the deepest documents are read', async (t) => {
     let count = 0
     const element = (inner: Scanner, left: number) => {
       if (left === 0) count++
-      else inner.array((each) => element(each, left - 1), null)
+      else inner.array((inner) => element(inner, left - 1), null)
     }
     element(scan, depth)
     return count

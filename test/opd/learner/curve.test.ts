@@ -45,9 +45,9 @@ t.test('weights of a key lie side by side, each where its sum looks for it', (t)
   const found = new Set<string>()
   for (let sum = 0; sum < sumCount; sum++)
     for (let n = 0; n < placesOf[sum]!.length; n += 2) {
-      const [key, at] = [placesOf[sum]![n]!, placesOf[sum]![n + 1]!]
-      t.equal(blocks[key]!.sums[at], sum)
-      found.add(`${key} ${at}`)
+      const [key, place] = [placesOf[sum]![n]!, placesOf[sum]![n + 1]!]
+      t.equal(blocks[key]!.sums[place], sum)
+      found.add(`${key} ${place}`)
     }
   t.equal(
     found.size,

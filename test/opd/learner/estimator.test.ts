@@ -32,10 +32,10 @@ function live(world: World): { learner: Learner; now: number } {
   const { every = 100, delay = () => 3000, from = start } = world
   const learner = world.learner ?? createLearner({ attributionWindow: world.window ?? 1_800_000 })
   const random = source(11)
-  const due: { at: number; features: Uint8Array; cleared: number }[] = []
+  const due: { dueAt: number; features: Uint8Array; cleared: number }[] = []
   let now = from
   for (let n = 0; n < world.bids; n++, now += every) {
-    while (due.length > 0 && due[0]!.at <= now) {
+    while (due.length > 0 && due[0]!.dueAt <= now) {
       const { features, cleared } = due.shift()!
       learner.win(features, cleared, now)
     }
@@ -47,7 +47,7 @@ function live(world: World): { learner: Learner; now: number } {
     const features = learner.expose(decision, decision.outBa, now)
     if (random() < world.wins(decision.outBa, facts)) {
       const cleared = world.cleared?.(decision.outBa, random) ?? decision.outBa
-      due.push({ at: now + delay(n), features, cleared })
+      due.push({ dueAt: now + delay(n), features, cleared })
     }
     world.look?.(n, decision.outBa, facts, learner)
   }
@@ -128,7 +128,7 @@ t.test('a cold start sees neither mostly wins nor mostly losses', (t) => {
       if (n % 100 === 0 && n >= 1500) chances.push(chance(learner, facts, 0.9))
     },
   })
-  const worst = Math.max(...chances.map((at) => Math.abs(at - 0.4 * 0.9 ** 0.5)))
+  const worst = Math.max(...chances.map((chance) => Math.abs(chance - 0.4 * 0.9 ** 0.5)))
   t.ok(worst < 0.2, `at most ${worst} off`)
   t.end()
 })
@@ -156,19 +156,19 @@ t.test('exposures and wins of different nodes train one model', (t) => {
   const [bidder, notified] = [createLearner({}), createLearner({})]
   const random = source(3)
   for (let n = 0; n <= 4000; n++) {
-    const at = start + n * 200
+    const time = start + n * 200
     const facts = bid(1 + random())
-    const decision = bidder.decide(facts, pure, `k${n}`, at, () => 0.9)
-    const features = bidder.expose(decision, 0.8 * facts.inBa, at)
-    if (random() < 0.4) notified.win(features, 0.8 * facts.inBa, at + 2000)
-    bidder.advance(at)
-    notified.advance(at)
+    const decision = bidder.decide(facts, pure, `k${n}`, time, () => 0.9)
+    const features = bidder.expose(decision, 0.8 * facts.inBa, time)
+    if (random() < 0.4) notified.win(features, 0.8 * facts.inBa, time + 2000)
+    bidder.advance(time)
+    notified.advance(time)
     if (n % 10 !== 0) continue
     const [one, other] = [bidder.delta(), notified.delta()]
     bidder.merge(other)
     notified.merge(one)
   }
-  const [one, other] = [bidder, notified].map((of) => chance(of, bid(1.4), 1.12))
+  const [one, other] = [bidder, notified].map((model) => chance(model, bid(1.4), 1.12))
   t.ok(Math.abs(one! - other!) < 0.02, `${one} and ${other}`)
   t.ok(Math.abs(one! - 0.4) < 0.12, `${one} for .4`)
   t.end()

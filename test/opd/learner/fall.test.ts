@@ -19,16 +19,16 @@ interface Traffic {
 function drops(bids: number, traffic: readonly Traffic[]): Map<string, number> {
   const learner = createLearner({ attributionWindow: 600_000 })
   const random = source(8)
-  const due: [at: number, features: Uint8Array, cleared: number][] = []
+  const due: [dueAt: number, features: Uint8Array, cleared: number][] = []
   const found = new Map<string, number>()
   for (let n = 0; n < bids; n++) {
     const now = start + 1000 * n
     let left = random() * traffic.reduce((sum, { share }) => sum + share(n), 0)
-    const at = traffic.findIndex(({ share }) => {
+    const index = traffic.findIndex(({ share }) => {
       left -= share(n)
       return left < 0
     })
-    const { supplier, rate } = traffic[at]!
+    const { supplier, rate } = traffic[index]!
     const facts = { supplier, mode: 'revenue' as const, inBa: 1 + random(), floor: 0.1 }
     const decision = learner.decide(facts, policy, `a${n}`, now, random)
     const features = learner.expose(decision, decision.outBa, now)

@@ -90,8 +90,8 @@ t.test('the hour and the floor of each bid are its own', async (t) => {
     [0, 8],
     [1.5, 8],
   ] as const) {
-    const ask = (of: typeof learner) =>
-      of.decide({ ...facts, floor }, policy, 'auction', start + hours * hour, () => 0.5).winIn
+    const ask = (model: typeof learner) =>
+      model.decide({ ...facts, floor }, policy, 'auction', start + hours * hour, () => 0.5).winIn
     const winIn = ask(learner)
     t.equal(winIn, ask(restored()), `floor ${floor}, ${hours} h`)
     seen.add(winIn)

@@ -28,8 +28,8 @@ function run(guards: Guards, traffic: Traffic) {
   let guard = guards.guard
   for (let n = 0; n < bids; n++, now += every(now)) {
     while (due.length > 0 && due[0]![0] <= now) {
-      const [, at] = due.shift()!
-      guards.addWin(at, 1, 1, now, true)
+      const [, dueAt] = due.shift()!
+      guards.addWin(dueAt, 1, 1, now, true)
     }
     guards.exposed(0.5, 1, now, 15_000)
     if (random() < rate(now)) due.push([now + delay(now), now])
@@ -152,7 +152,7 @@ t.test('an infinite or undefined number in the model puts the price back', (t) =
 })
 
 /** Bids of which a twentieth is holdout, the rest keeps a share of its wins. */
-function evidenceOf(kept: number, seed: number, each: (evidence: Evidence, n: number) => void) {
+function evidenceOf(kept: number, seed: number, use: (evidence: Evidence, n: number) => void) {
   const evidence = new Evidence()
   const random = source(seed)
   for (let n = 0; n < 40_000; n++) {
@@ -161,7 +161,7 @@ function evidenceOf(kept: number, seed: number, each: (evidence: Evidence, n: nu
     const sent = held ? 1 : 0.9
     evidence.exposed(group, { inBa: 1, sent, winIn: 0.5, winOut: held ? 0.5 : 0.49, weight: 1 })
     if (random() < (held ? 0.5 : 0.5 * kept)) evidence.addWin(group, 1, sent, 1)
-    if (n % 64 === 0) each(evidence, n)
+    if (n % 64 === 0) use(evidence, n)
   }
 }
 
@@ -176,12 +176,12 @@ t.test(
     }
     t.ok(acted <= 1, `${acted} of 40 where .97 is kept`)
     const guards = new Guards()
-    let at = 0
+    let time = 0
     evidenceOf(0.8, 1, (evidence, n) => {
-      if (guards.checkKept(evidence, 0.95)) at = n
+      if (guards.checkKept(evidence, 0.95)) time = n
     })
     t.equal(guards.guard, 'kept')
-    t.ok(at > 0 && at < 30_000, `after ${at} bids`)
+    t.ok(time > 0 && time < 30_000, `after ${time} bids`)
     t.end()
   },
 )
@@ -239,10 +239,10 @@ t.test('wins that are reported to other nodes prevent the guard silence', (t) =>
   const guards = new Guards()
   const { now } = run(guards, { bids: 3000, rate: () => 0.5 })
   for (let n = 0; n < 600; n++) {
-    const at = now + n * 1000
-    guards.exposed(0.5, 1, at, 15_000)
-    if (n % 10 === 0) guards.received(5, 5, at - 4000, at)
-    guards.mature(at, 15_000)
+    const time = now + n * 1000
+    guards.exposed(0.5, 1, time, 15_000)
+    if (n % 10 === 0) guards.received(5, 5, time - 4000, time)
+    guards.mature(time, 15_000)
   }
   t.equal(guards.acts, false)
   t.end()

@@ -84,19 +84,19 @@ t.test('deltas of many nodes make the same model in any order, and are not sent 
   })
   const model = (order: readonly number[]) => {
     const learner = createLearner({})
-    for (const at of order) learner.merge(deltas[at]!)
+    for (const place of order) learner.merge(deltas[place]!)
     const echo = learner.delta().length
-    return { echo, at: learner.chance({ ...facts, publisher: 'p1' }, 0.7) }
+    return { echo, chance: learner.chance({ ...facts, publisher: 'p1' }, 0.7) }
   }
-  const { at: usual } = model([0, 1, 2, 3])
+  const { chance: usual } = model([0, 1, 2, 3])
   fc.assert(
     fc.property(fc.shuffledSubarray([0, 1, 2, 3], { minLength: 4 }), (order) => {
-      const { at, echo } = model(order)
-      return Math.abs(at - usual) < 1e-4 && echo === 16
+      const { chance, echo } = model(order)
+      return Math.abs(chance - usual) < 1e-4 && echo === 16
     }),
     { numRuns: 24, seed: 3 },
   )
-  t.not(usual, model([0]).at)
+  t.not(usual, model([0]).chance)
   t.end()
 })
 
@@ -126,7 +126,7 @@ t.test('features fit into a context beside the longest names', (t) => {
     inBa: '12.345678',
     outBa: '11.345678',
     currency: 'USD',
-    at: 1.7e12,
+    decidedAt: 1.7e12,
     modelVersion: 4e9,
     publisher: longest.publisher!,
     domain: longest.domain!,
@@ -146,11 +146,11 @@ t.test('prices of the grid are round, lie in their own tick, and rise', (t) => {
     { length: 6 * 184 },
     (_each, n) => fineGrid.price[tickOf(Math.log(0.001)) + n]!,
   )
-  t.ok(found.every((at, n) => n === 0 || at > found[n - 1]!))
-  t.ok(found.every((at, n) => tickOf(Math.log(at)) === tickOf(Math.log(0.001)) + n))
+  t.ok(found.every((chance, n) => n === 0 || chance > found[n - 1]!))
+  t.ok(found.every((chance, n) => tickOf(Math.log(chance)) === tickOf(Math.log(0.001)) + n))
   for (const round of [0.01, 0.05, 0.25, 0.5, 0.7, 1, 1.5, 2.5, 10, 75])
     t.ok(
-      found.some((at) => Math.abs(at - round) < 1e-9 * round),
+      found.some((chance) => Math.abs(chance - round) < 1e-9 * round),
       `${round} is tried`,
     )
   t.end()

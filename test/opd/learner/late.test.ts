@@ -12,7 +12,7 @@ t.test('notices an hour late: no window of 10,000 bids falls below its floor', (
   const random = source(11)
   const learner = createLearner({ attributionWindow: 3 * hour })
   const notices: { due: number; features: Uint8Array; price: number }[] = []
-  const windows = Array.from({ length: bids / windowBids }, () => ({ kept: 0, own: 0 }))
+  const windows = Array.from({ length: bids / windowBids }, () => ({ kept: 0, unlowered: 0 }))
   let [lowered, nextFit] = [0, start]
   let result: Uint8Array | null = null
   for (let n = 0; n < bids; n++) {
@@ -43,10 +43,10 @@ t.test('notices an hour late: no window of 10,000 bids falls below its floor', (
     if (decision.arm === 'holdout') continue
     const window = windows[Math.floor(n / windowBids)]!
     window.kept += wins(decision.outBa)
-    window.own += wins(inBa)
+    window.unlowered += wins(inBa)
     if (n >= bids - windowBids && decision.factor < 0.999) lowered++
   }
-  for (const { kept, own } of windows) t.ok(kept / own > 0.95, `${kept / own}`)
+  for (const { kept, unlowered } of windows) t.ok(kept / unlowered > 0.95, `${kept / unlowered}`)
   t.ok(lowered > windowBids / 50, `${lowered} bids of the last window are lowered`)
   t.end()
 })

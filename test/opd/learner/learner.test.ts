@@ -110,10 +110,10 @@ t.test('all bids of an auction are in the holdout, or none, in the share of the 
   const learner = createLearner({})
   let holdouts = 0
   for (let n = 0; n < 20_000; n++) {
-    const of = (publisher: string) =>
+    const decisionOf = (publisher: string) =>
       learner.decide({ ...facts, publisher }, { holdout: 0.05 }, `key${n}`, 0, () => 0.5).arm
-    const first = of('a')
-    if ((first === 'holdout') !== (of('b') === 'holdout')) t.fail('one auction in two arms')
+    const first = decisionOf('a')
+    if ((first === 'holdout') !== (decisionOf('b') === 'holdout')) t.fail('one auction in two arms')
     if (first === 'holdout') holdouts++
   }
   t.ok(Math.abs(holdouts / 20_000 - 0.05) < 0.006, `${holdouts} of 20,000`)
@@ -177,11 +177,11 @@ t.test('a snapshot restores what was learned, a damaged one is refused', (t) => 
   const { learner } = market({ minWinRate: 0, holdout: 0, explore: 0 }, 3000)
   const snapshot = learner.snapshot()
   const again = createLearner({}, snapshot)
-  const ask = (of: typeof learner) => of.decide(facts, { minWinRate: 0 }, 'k', 0, () => 0.5)
+  const ask = (model: typeof learner) => model.decide(facts, { minWinRate: 0 }, 'k', 0, () => 0.5)
   t.equal(ask(again).winIn, ask(learner).winIn)
-  for (const at of [0, 5, 100, snapshot.length - 1]) {
+  for (const length of [0, 5, 100, snapshot.length - 1]) {
     const damaged = Uint8Array.from(snapshot)
-    damaged[at]! ^= 1
+    damaged[length]! ^= 1
     t.throws(() => createLearner({}, damaged), { name: 'SnapshotError' })
   }
   t.throws(() => createLearner({}, snapshot.subarray(0, 1000)), { name: 'SnapshotError' })
@@ -203,7 +203,7 @@ t.test('deltas may be merged in any order, and a damaged one changes nothing', (
   })
   const chance = (order: number[]) => {
     const learner = createLearner({})
-    for (const at of order) learner.merge(deltas[at]!)
+    for (const place of order) learner.merge(deltas[place]!)
     return learner.decide({ ...facts, publisher: 'p1-0' }, {}, 'k', 0, () => 0.5).winIn
   }
   const first = chance([0, 1, 2])

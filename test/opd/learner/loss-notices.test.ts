@@ -34,9 +34,9 @@ function counted(notified: number, nodes = 1): { losses: number; known: number }
     } else if (random() < notified) any().learnLeast(outcome, least)
   }
   let [known, knownIn] = [0, 0]
-  for (const each of controls) {
-    known += each.of(1).evidence.total('optimised', 'knownWins')
-    knownIn += each.of(1).evidence.total('optimised', 'knownWinsIn')
+  for (const control of controls) {
+    known += control.of(1).evidence.total('optimised', 'knownWins')
+    knownIn += control.of(1).evidence.total('optimised', 'knownWinsIn')
   }
   return { losses: 1 - known / knownIn, known: knownIn }
 }

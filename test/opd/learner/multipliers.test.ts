@@ -124,7 +124,7 @@ function aimed({ trueLoss = 1, mean = 1, deviation = 0, trust = 1 }) {
   const random = source(3)
   const policy = { minWinRate: 0.97 }
   const multiple = { mean, deviation }
-  let [kept, own] = [0, 0]
+  let [kept, unlowered] = [0, 0]
   for (let n = 0; n < 20_000; n++) {
     const inBa = Math.exp(random() * 2 - 1)
     const reward = controller.theta(policy, 'revenue') + controller.lambda(policy, 'revenue') / inBa
@@ -139,10 +139,10 @@ function aimed({ trueLoss = 1, mean = 1, deviation = 0, trust = 1 }) {
       false,
     )
     if (n < 10_000) continue
-    own += bid.winIn * inBa
+    unlowered += bid.winIn * inBa
     kept += (bid.winIn - trueLoss * (bid.winIn - bid.winOut)) * inBa
   }
-  return kept / own
+  return kept / unlowered
 }
 
 t.test('a larger standard error of the loss leaves more of the permitted loss unused', (t) => {

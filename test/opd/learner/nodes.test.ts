@@ -60,7 +60,7 @@ t.test('rows of other nodes train in one order, whichever delta came first', (t)
   const deltas = trained(4, 1200, 20, false).map((learner) => learner.delta())
   const model = (order: readonly number[]) => {
     const learner = createLearner({})
-    for (const at of order) learner.merge(deltas[at]!)
+    for (const place of order) learner.merge(deltas[place]!)
     return chances(learner)
   }
   const usual = model([0, 1, 2, 3])

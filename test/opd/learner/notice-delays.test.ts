@@ -37,10 +37,10 @@ function learned({ every, until, delay, rate = () => 0.3, expected = 0.3 }: Traf
   const delays = new NoticeDelays()
   const random = source(5)
   const notices: [number, number][] = []
-  for (let at = 0; at < until; at += every)
-    if (random() < rate(at)) {
-      const age = delay(at)(random)
-      if (at + age < until) notices.push([at + age, age])
+  for (let time = 0; time < until; time += every)
+    if (random() < rate(time)) {
+      const age = delay(time)(random)
+      if (time + age < until) notices.push([time + age, age])
     }
   notices.sort(([one], [other]) => one - other)
   let next = 0
@@ -75,8 +75,11 @@ for (const [name, draw, median] of shapes)
       const until = Math.max(20_000, 3 * median) * (every === 1 ? 1 : 5)
       const delays = learned({ every, until, delay: () => draw })
       for (const share of shares) {
-        const at = truly(delays, draw, share)
-        t.ok(Math.abs(at - share) < (every === 1 ? 0.08 : 0.12), `${every} ms: ${at} for ${share}`)
+        const quantile = truly(delays, draw, share)
+        t.ok(
+          Math.abs(quantile - share) < (every === 1 ? 0.08 : 0.12),
+          `${every} ms: ${quantile} for ${share}`,
+        )
       }
     }
     t.end()
@@ -87,8 +90,8 @@ t.test('a few quick notices do not make the estimated delay short', (t) => {
   const draw = logNormal(8000, 0.8)
   const delays = learned({ every: 0.5, until: 3000, delay: () => draw })
   for (const share of shares) {
-    const at = truly(delays, draw, share)
-    t.ok(Math.abs(at - share) < 0.25, `${at} for ${share}`)
+    const quantile = truly(delays, draw, share)
+    t.ok(Math.abs(quantile - share) < 0.25, `${quantile} for ${share}`)
   }
   t.end()
 })
@@ -98,8 +101,8 @@ t.test('bids that win less than before are no change of delays', (t) => {
   const rate = (now: number) => (now < 20_000 ? 0.8 : 0.2)
   const delays = learned({ every: 1, until: 45_000, delay: () => draw, rate })
   for (const share of shares) {
-    const at = truly(delays, draw, share)
-    t.ok(Math.abs(at - share) < 0.06, `${at} for ${share}`)
+    const quantile = truly(delays, draw, share)
+    t.ok(Math.abs(quantile - share) < 0.06, `${quantile} for ${share}`)
   }
   t.end()
 })
@@ -109,8 +112,8 @@ t.test('the estimate follows delays that grow', (t) => {
   const delay = (now: number) => logNormal(8000 * 20 ** Math.min(1, now / until / 0.7), 0.6)
   const delays = learned({ every: 500, until, delay })
   for (const share of shares) {
-    const at = truly(delays, delay(until), share)
-    t.ok(Math.abs(at - share) < 0.12, `${at} for ${share}`)
+    const quantile = truly(delays, delay(until), share)
+    t.ok(Math.abs(quantile - share) < 0.12, `${quantile} for ${share}`)
   }
   t.end()
 })
@@ -120,7 +123,7 @@ t.test('a restart restores the delays; a damaged state is ignored', (t) => {
   const delays = learned({ every: 20, until: 200_000, delay: () => draw })
   const again = new NoticeDelays()
   again.restoreDelays(delays.saved())
-  for (const each of [delays, again]) each.exposed(0, start + 200_001)
+  for (const target of [delays, again]) target.exposed(0, start + 200_001)
   for (const share of shares)
     t.ok(Math.abs(Math.log(again.age(share) / delays.age(share))) < 0.1, `${share}`)
   const fresh = new NoticeDelays()

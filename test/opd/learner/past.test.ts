@@ -16,14 +16,14 @@ const chances = (learner: ReturnType<typeof createLearner>) =>
   [1, 1.5, 2].map((price) => learner.chance(facts, price))
 
 t.test('a win whose lower price was not applied trains as a bid at its own price', (t) => {
-  const [lowered, own] = [exposed(1.5), exposed(2)]
+  const [lowered, unlowered] = [exposed(1.5), exposed(2)]
   lowered.learner.winUnapplied(lowered.features, 2, start + 1000)
-  own.learner.win(own.features, 2, start + 1000)
-  t.same(chances(lowered.learner), chances(own.learner))
+  unlowered.learner.win(unlowered.features, 2, start + 1000)
+  t.same(chances(lowered.learner), chances(unlowered.learner))
   // The exposure at the lower price does not count as lost later.
   lowered.learner.advance(start + 120_000)
-  own.learner.advance(start + 120_000)
-  t.same(chances(lowered.learner), chances(own.learner))
+  unlowered.learner.advance(start + 120_000)
+  t.same(chances(lowered.learner), chances(unlowered.learner))
   t.end()
 })
 
@@ -45,11 +45,11 @@ for (const [title, cleared] of [
 
 t.test('a win of the past whose lower price was not applied trains at the own price', (t) => {
   const { features } = exposed(1.5)
-  const own = exposed(2)
+  const unlowered = exposed(2)
   const home = createLearner({ attributionWindow: 60_000 })
   home.settlePast(features, { cleared: 2, applied: false }, start + 1000)
-  own.learner.win(own.features, 2, start + 1000)
-  t.same(chances(home), chances(own.learner))
+  unlowered.learner.win(unlowered.features, 2, start + 1000)
+  t.same(chances(home), chances(unlowered.learner))
   t.end()
 })
 

@@ -116,9 +116,9 @@ t.test(
       exposures.push(learner.expose(decision, 0.9, now))
     }
     const snapshot = learner.snapshot()
-    const chanceLater = (of: typeof learner) => {
-      for (let n = 0; n < 3; n++) of.advance(now + 200_000 + n)
-      return of.chance(facts, 0.9)
+    const chanceLater = (model: typeof learner) => {
+      for (let n = 0; n < 3; n++) model.advance(now + 200_000 + n)
+      return model.chance(facts, 0.9)
     }
     const cold = learner.chance(facts, 0.9)
     const restored = createLearner({ attributionWindow: 60_000 }, snapshot)

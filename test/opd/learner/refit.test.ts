@@ -72,8 +72,8 @@ t.test('a price that half of the competition bids is found in the density', (t) 
   const learner = traffic(6000, (price) => price >= 0.7 && random() < 0.7, none)
   const smooth = learner.chance(spot(1.5), 0.69)
   learner.applyRefit(refit(learner.refitJob(late)!))
-  const [below, at] = [0.68, 0.72].map((price) => learner.chance(spot(1.5), price))
-  t.ok(at! - below! > 0.4, `${below} below it, ${at} above it, ${smooth} without a fit`)
+  const [below, atPrice] = [0.68, 0.72].map((price) => learner.chance(spot(1.5), price))
+  t.ok(atPrice! - below! > 0.4, `${below} below it, ${atPrice} above it, ${smooth} without a fit`)
   t.end()
 })
 
@@ -90,7 +90,9 @@ t.test('lowest winning prices train both sides, so fewer rows are needed', (t) =
     const asked = [0.35, 0.5, 0.69, 0.71, 1.0, 1.3]
     return Math.max(
       ...asked.map((price) =>
-        Math.abs(learner.chance(spot(1.5), price) - least.filter((at) => at <= price).length / 3),
+        Math.abs(
+          learner.chance(spot(1.5), price) - least.filter((bound) => bound <= price).length / 3,
+        ),
       ),
     )
   }
@@ -108,8 +110,8 @@ t.test('a price of the grid just below the lowest winning one does not win', (t)
     () => 1.38,
   )
   learner.applyRefit(refit(learner.refitJob(late)!))
-  const [below, at] = [1.375, 1.4].map((price) => learner.chance(spot(1.6), price))
-  t.ok(below! < 0.1 && at! > 0.9, `${below} below it, ${at} above it`)
+  const [below, atPrice] = [1.375, 1.4].map((price) => learner.chance(spot(1.6), price))
+  t.ok(below! < 0.1 && atPrice! > 0.9, `${below} below it, ${atPrice} above it`)
   t.end()
 })
 

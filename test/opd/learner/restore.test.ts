@@ -37,26 +37,26 @@ t.test(
     const both = [learner, again]
     const next = both.map(() => source(31))
     // Outcomes are those of one market: the draw decides at which price it is won.
-    const dueOf = [due.map((each) => [...each] as (typeof due)[number]), due]
+    const dueOf = [due.map((row) => [...row] as (typeof due)[number]), due]
     let [same, lowered, refits] = [0, 0, 0]
     for (let n = 0; n < 3000; n++, now += 100) {
       const bid = facts()
       const draw = random()
-      const [one, other] = both.map((each, which) => {
+      const [one, other] = both.map((model, which) => {
         const waiting = dueOf[which]!
         while (waiting.length > 0 && waiting[0]![0] <= now) {
           const [, bytes, cleared] = waiting.shift()!
-          each.win(bytes, cleared, now)
+          model.win(bytes, cleared, now)
         }
-        if (n % 5 === 0) each.advance(now)
-        const job = n % 500 === 0 ? each.refitJob(now) : null
+        if (n % 5 === 0) model.advance(now)
+        const job = n % 500 === 0 ? model.refitJob(now) : null
         if (job !== null) {
-          each.applyRefit(refit(job))
+          model.applyRefit(refit(job))
           refits++
         }
-        const decision = each.decide(bid, policy, `b${n}`, now, next[which]!)
+        const decision = model.decide(bid, policy, `b${n}`, now, next[which]!)
         const { outBa, arm, propensity, winIn, winOut, theta, lambda, guard } = decision
-        const features = each.expose(decision, outBa, now)
+        const features = model.expose(decision, outBa, now)
         if (draw < 0.8 * decision.factor ** 2) waiting.push([now + 3000, features, outBa])
         return { outBa, arm, propensity, winIn, winOut, theta, lambda, guard }
       })

@@ -9,8 +9,8 @@ const row = (n: number) => {
   new DataView(bytes.buffer).setUint32(1, n)
   return bytes
 }
-const nameOf = (features: Uint8Array, at: number) =>
-  new DataView(features.buffer, features.byteOffset).getUint32(at * featureBytes + 1)
+const nameOf = (features: Uint8Array, offset: number) =>
+  new DataView(features.buffer, features.byteOffset).getUint32(offset * featureBytes + 1)
 
 t.test('a row has the outcome that was reported, before or after it settled', (t) => {
   const rows = new SettledRows()

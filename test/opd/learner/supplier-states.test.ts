@@ -30,7 +30,7 @@ t.test('a restart keeps what was measured', (t) => {
     before.of(1).exposed(outcome, 20_000)
     before.of(1).resolved(outcome, 1)
   }
-  const saved = { suppliers: before.saved().map((each) => each()), ...before.rest() }
+  const saved = { suppliers: before.saved().map((save) => save()), ...before.rest() }
   const after = new SupplierStates()
   drained(after.restoring(JSON.parse(JSON.stringify(saved))))
   t.same(after.saved()[0]!(), saved.suppliers[0])
@@ -45,20 +45,20 @@ t.test(
   'bids that were sent before the first fit are no evidence, but their wins count as results',
   (t) => {
     const states = new SupplierStates()
-    const sent = (at: number): Outcome => ({
-      ...{ arm: 'treated', held: false, inBa: 1, lnF: Math.log(0.9), sent: 0.9, at },
+    const sent = (time: number): Outcome => ({
+      ...{ arm: 'treated', held: false, inBa: 1, lnF: Math.log(0.9), sent: 0.9, at: time },
       ...{ winIn: 0.5, winOut: 0.48, weight: 0.04, publisher: 2, seat: 3 },
     })
-    const settled = (at: number, bids: number) => {
+    const settled = (time: number, bids: number) => {
       for (let n = 0; n < bids; n++) {
-        states.of(1).exposed(sent(at), 20_000)
-        states.of(1).resolved(sent(at), 1)
-        states.of(1).addWin(sent(at), 0.9, at + 100)
+        states.of(1).exposed(sent(time), 20_000)
+        states.of(1).resolved(sent(time), 1)
+        states.of(1).addWin(sent(time), 0.9, time + 100)
       }
     }
     const evidence = () => {
-      const of = states.of(1).evidence
-      return [of.total('tried', 'bids'), of.total('tried', 'wins')]
+      const evidence = states.of(1).evidence
+      return [evidence.total('tried', 'bids'), evidence.total('tried', 'wins')]
     }
     settled(start, 100)
     t.same(evidence(), [100, 100])
@@ -74,7 +74,7 @@ t.test(
     states.fitted(start + 2000)
     t.same(evidence(), [10, 10], 'only the first fit begins anew')
     const again = new SupplierStates()
-    drained(again.restoring({ suppliers: states.saved().map((each) => each()), ...states.rest() }))
+    drained(again.restoring({ suppliers: states.saved().map((save) => save()), ...states.rest() }))
     again.of(1).resolved(sent(start + 999), 1)
     again.fitted(start + 2000)
     t.same(again.of(1).evidence.total('tried', 'bids'), 10)
@@ -86,8 +86,8 @@ t.test('bids of suppliers without win notices are no fall of the others', (t) =>
   const states = new SupplierStates()
   const random = source(7)
   const timeout = 15_000
-  const sent = (at: number): Outcome => ({
-    ...{ arm: 'treated', held: false, inBa: 1, lnF: Math.log(0.9), sent: 0.9, at },
+  const sent = (time: number): Outcome => ({
+    ...{ arm: 'treated', held: false, inBa: 1, lnF: Math.log(0.9), sent: 0.9, at: time },
     ...{ winIn: 0.5, winOut: 0.48, weight: 1, publisher: 2, seat: 3 },
   })
   const guards = new Set<string>()
@@ -122,9 +122,9 @@ t.test('the evidence of a learner begins with its first fit', (t) => {
 
 t.test('the last of thousands of suppliers is measured like the first', (t) => {
   const controls = new SupplierStates()
-  const suppliers = Array.from({ length: 5000 }, (_each, at) => at)
+  const suppliers = Array.from({ length: 5000 }, (_each, index) => index)
   for (const supplier of suppliers) controls.of(supplier).exposures++
-  t.equal(suppliers.filter((each) => controls.of(each).exposures !== 1).length, 0)
+  t.equal(suppliers.filter((supplier) => controls.of(supplier).exposures !== 1).length, 0)
   t.equal(controls.saved().length, 5000)
   t.end()
 })
@@ -204,22 +204,23 @@ function cluster(nodes: number, to: (node: number) => number) {
     state.resolved(outcome, 1)
     if (random() < (held ? 0.5 : 0.46)) due.push([now + 6000, to(node), outcome])
     while (due.length > 0 && due[0]![0] <= now) {
-      const [, at, won] = due.shift()!
-      controls[at]!.of(1).addWin(won, won.sent, now)
+      const [, sentAt, won] = due.shift()!
+      controls[sentAt]!.of(1).addWin(won, won.sent, now)
     }
-    if (n % 20 === 0) for (const each of controls) each.advance(now, 20_000)
-    for (const [at, each] of controls.entries()) if (each.of(1).guards.acts) alarmed.add(at)
+    if (n % 20 === 0) for (const control of controls) control.advance(now, 20_000)
+    for (const [index, control] of controls.entries())
+      if (control.of(1).guards.acts) alarmed.add(index)
     if (n % 20 !== 0 || nodes === 1) continue
-    const deltas = controls.map((each) => each.delta())
+    const deltas = controls.map((control) => control.delta())
     deltas.forEach((delta, from) => {
-      controls.forEach((each, at) => {
-        if (at !== from) each.merge(delta)
+      controls.forEach((control, index) => {
+        if (index !== from) control.merge(delta)
       })
     })
   }
-  return controls.map((each, at) => {
-    const { measured } = each.of(1).saved()
-    return { multiple: measured.known.wins.mean, alarmed: alarmed.has(at) }
+  return controls.map((control, index) => {
+    const { measured } = control.of(1).saved()
+    return { multiple: measured.known.wins.mean, alarmed: alarmed.has(index) }
   })
 }
 
@@ -254,7 +255,7 @@ t.test('a restart keeps multipliers, guard and what was measured, and says so', 
     if (n % 10 === 0) learner.advance(now)
   }
   const again = createLearner({ attributionWindow: 60_000 }, learner.snapshot())
-  const ask = (of: typeof learner) => of.decide(facts, policy, 'not held', now, () => 0.999)
+  const ask = (model: typeof learner) => model.decide(facts, policy, 'not held', now, () => 0.999)
   const [one, other] = [ask(learner), ask(again)]
   t.ok(one.theta! > 1 && one.lambda! > 0)
   t.equal(other.theta, one.theta)

@@ -3,8 +3,8 @@ import t from 'tap'
 import { type RewriteCase, run } from '../../support/rewrite.ts'
 
 /** The features that are known. */
-const featuresOf = (each: Omit<RewriteCase, 'title'>): Record<string, unknown> => {
-  const { features } = run({ title: '', opd: { audio: true }, ...each }).priced[0]!
+const featuresOf = (rewriteCase: Omit<RewriteCase, 'title'>): Record<string, unknown> => {
+  const { features } = run({ title: '', opd: { audio: true }, ...rewriteCase }).priced[0]!
   return Object.fromEntries(Object.entries(features).filter(([, value]) => value !== undefined))
 }
 
@@ -81,9 +81,9 @@ const rows: [string, Omit<RewriteCase, 'title'>, Record<string, unknown>][] = [
     { domain: 'a.example' },
   ],
 ]
-for (const [name, each, wanted] of rows)
+for (const [name, title, wanted] of rows)
   t.test(name, (t) => {
-    const found = featuresOf(each)
+    const found = featuresOf(title)
     for (const [key, value] of Object.entries({ seat: 's1', ...wanted }))
       t.equal(found[key], value, key)
     if (Object.keys(wanted).length === 0) t.strictSame(found, { seat: 's1' })

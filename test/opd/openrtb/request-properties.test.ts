@@ -37,13 +37,13 @@ t.test('tmax is the one of the top level', async (t) => {
   for (const pairs of [31, 32, 33, 200])
     t.equal(findTmax(`{"a":["${'x","'.repeat(pairs)}"],"tmax":7}`), 7, `behind ${pairs} pairs`)
   const reach = 64 * 1024
-  const at = (before: number) => {
+  const insertAt = (before: number) => {
     const start = `{"x":"${'y'.repeat(before - 15)}","tmax":`
     return findTmax(Buffer.from(`${start}1200}${' '.repeat(reach)}`))
   }
-  t.equal(at(reach - 10), 1200, 'within the first 64 KiB')
-  t.equal(at(reach - 2), undefined, 'a number that is cut there')
-  t.equal(at(reach + 9), undefined, 'behind them')
+  t.equal(insertAt(reach - 10), 1200, 'within the first 64 KiB')
+  t.equal(insertAt(reach - 2), undefined, 'a number that is cut there')
+  t.equal(insertAt(reach + 9), undefined, 'behind them')
   for (const text of [
     '',
     '"tmax"',

@@ -57,8 +57,8 @@ t.test('the members of a bid may come in any order', async (t) => {
   const rest = '"impid":"1"'
   fc.assert(
     fc.property(fc.shuffledSubarray(members, { minLength: members.length }), (order) => {
-      const own = `{${[...order, rest].join(',')}}`
-      const { out, came } = run({ title: '', raw: `{"seatbid":[{"bid":[${own},${own}]}]}` })
+      const imp = `{${[...order, rest].join(',')}}`
+      const { out, came } = run({ title: '', raw: `{"seatbid":[{"bid":[${imp},${imp}]}]}` })
       const body = out.body.toString()
       t.equal(body.split('${SVC_OPD_').length, 9, 'the unknown macro alone is left, in each field')
       t.equal(out.reason, null)
@@ -81,7 +81,7 @@ t.test('the dsp of one standalone bid is not that of the next', async (t) => {
   const asked: (string | undefined)[] = []
   const engine = createEngine(config, {
     learners: {
-      of: () => ({
+      learnerOf: () => ({
         ...learner,
         decide: (facts, ...rest) => {
           asked.push(facts.dsp)
@@ -95,8 +95,8 @@ t.test('the dsp of one standalone bid is not that of the next', async (t) => {
     ...aloneDeps,
     now,
   })
-  const own = (id: string, more = '') => `{"id":"${id}","impid":"1","price":2${more}}`
-  const bids = [own('a', ',"dsp_id":"d-1"'), own('b'), own('c', ',"dsp_id":"d-2"')]
+  const bid = (id: string, more = '') => `{"id":"${id}","impid":"1","price":2${more}}`
+  const bids = [bid('a', ',"dsp_id":"d-1"'), bid('b'), bid('c', ',"dsp_id":"d-2"')]
   const call = `{"imp":[{"id":"1"}],"seatbid":[{"bid":[${bids.join(',')}]}]}`
   const result = engine.priceStandalone('acme', Buffer.from(call))
   t.ok(result.ok)

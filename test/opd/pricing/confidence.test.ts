@@ -85,8 +85,8 @@ t.test('an interval for a single look is wrong more often if it is read often', 
     if (treated.wins < 30 || control.wins < 30) return null
     const [one, other] = [treated.wins / treated.bids, control.wins / control.bids]
     const half = 1.96 * Math.sqrt((1 - one) / treated.wins + (1 - other) / control.wins)
-    const at = one / other
-    return { at, lower: at * Math.exp(-half), upper: at * Math.exp(half) }
+    const estimate = one / other
+    return { at: estimate, lower: estimate * Math.exp(-half), upper: estimate * Math.exp(half) }
   }
   t.ok(missed({ ...usual, holdout: 0.5 }, 200, 6000, naive, usual.kept) > 0.15)
   t.end()

@@ -12,7 +12,7 @@ import { decided } from '../../support/decision-record.ts'
 import { definedTag } from '../../support/poly1305.ts'
 
 const hour = 3_600_000
-const at = 1_800_000_000_000
+const time = 1_800_000_000_000
 const key = (id: number) => ({ id, secret: randomBytes(32) })
 const keys = [key(1)]
 const nonces = new Nonces()
@@ -20,8 +20,8 @@ const codec = createContextCodec(keys, 48 * hour, nonces)
 
 /** Encodes any id, again and again. */
 class RepeatedNonces extends Nonces {
-  override use(id: string, into: Buffer, at: number): void {
-    into.write(id, at, 'base64url')
+  override use(id: string, into: Buffer, offset: number): void {
+    into.write(id, offset, 'base64url')
   }
 }
 const repeating = createContextCodec(keys, 48 * hour, new RepeatedNonces())
@@ -30,7 +30,7 @@ const record = (over: Partial<DecisionRecord> = {}) =>
   decided({
     id: codec.nextId(),
     bidId: 'bid-1',
-    ...{ propensity: 0.995, inBa: '1.00', outBa: '0.85', modelVersion: 7, at },
+    ...{ propensity: 0.995, inBa: '1.00', outBa: '0.85', modelVersion: 7, decidedAt: time },
     ...{ publisher: 'pub-1', domain: 'news.example', features: new Uint8Array([1, 2, 3, 250]) },
     ...over,
   })
@@ -57,7 +57,7 @@ t.test('any record is decoded as it was encoded', async (t) => {
         propensity: fc.double({ min: 0, max: 1, noNaN: true }),
         inBa: fc.stringMatching(/^[1-9]\d{0,9}\.\d{1,16}$/),
         priceDsp: fc.option(fc.stringMatching(/^[1-9]\d{0,9}\.\d{1,16}$/), { nil: undefined }),
-        at: fc.integer({ min: at - 40 * hour, max: at }),
+        decidedAt: fc.integer({ min: time - 40 * hour, max: time }),
         modelVersion: fc.nat({ max: 2 ** 30 - 1 }),
         via: fc.constantFrom(...vias),
         publisher: fc.stringMatching(/^.{0,16}$/),
@@ -77,7 +77,7 @@ t.test('any record is decoded as it was encoded', async (t) => {
         })
         const { text } = codec.encode(before)
         if (text.length > 512 || !/^[A-Za-z0-9_-]+$/.test(text)) throw new Error(text)
-        const { state, record: after } = codec.decode(text, before.bidId, at)
+        const { state, record: after } = codec.decode(text, before.bidId, time)
         t.equal(state, 'valid')
         if (!isDeepStrictEqual(after, before)) t.strictSame(after, before)
       },
@@ -99,7 +99,7 @@ t.test('the longest names leave it within 512 characters', async (t) => {
   const { text, withFeatures } = codec.encode(longest)
   t.ok(text.length <= 512)
   t.equal(withFeatures, false)
-  const back = codec.decode(text, longest.bidId, at).record!
+  const back = codec.decode(text, longest.bidId, time).record!
   t.equal(back.publisher, longest.publisher)
   t.equal(back.inBa, `${'9'.repeat(30)}${'0'.repeat(270)}`)
   t.equal(back.outBa, longest.outBa)
@@ -123,7 +123,7 @@ t.test('the longest of everything with a price_dsp leaves it within 512 characte
   })
   const { text } = codec.encode(longest)
   t.ok(text.length <= 512, `${text.length}`)
-  const back = codec.decode(text, longest.bidId, at).record!
+  const back = codec.decode(text, longest.bidId, time).record!
   const names = ({ supplier, publisher, domain }: DecisionRecord) => [supplier, publisher, domain]
   t.same(names(back), names(longest))
   t.equal(back.priceDsp, '1234567890.1111111')
@@ -141,10 +141,10 @@ t.test(
     }
     const names = { seat, facets, publisher: 'p'.repeat(64), domain: 'd'.repeat(96) }
     const back = (supplier: string) => {
-      const whole = record({ ...explained, ...names, features, supplier })
-      const { text, withFeatures } = codec.encode(whole)
+      const complete = record({ ...explained, ...names, features, supplier })
+      const { text, withFeatures } = codec.encode(complete)
       t.ok(text.length <= 512 && withFeatures, supplier)
-      return codec.decode(text, whole.bidId, at).record!
+      return codec.decode(text, complete.bidId, time).record!
     }
     t.match(back('s'.repeat(2)), { ...names, theta: 1.25, features })
     const close = back('s'.repeat(10))
@@ -172,7 +172,7 @@ t.test('ids never repeat, and hold what the context carries', async (t) => {
 t.test('an id encodes one context, and only the id that was drawn last', async (t) => {
   const [earlier, latest] = [record(), record()]
   t.throws(() => codec.encode(earlier), /used nonce/)
-  t.equal(codec.decode(codec.encode(latest).text, 'bid-1', at).state, 'valid')
+  t.equal(codec.decode(codec.encode(latest).text, 'bid-1', time).state, 'valid')
   t.throws(() => codec.encode(latest), /used nonce/)
   const restarted = createContextCodec(keys, hour, nonces)
   t.throws(() => restarted.encode(latest), /used nonce/, 'with the codec of a later configuration')
@@ -233,7 +233,7 @@ t.test('a context is sealed as decision 13 says', async (t) => {
 })
 
 t.test('a context encrypts the bytes that the bid log wrote', async (t) => {
-  const log = new LocalBidLog({ ttl: hour, now: () => at })
+  const log = new LocalBidLog({ ttl: hour, now: () => time })
   for (let index = 0; index < 20_000; index++) {
     const one = record({
       bidId: `bid-${index}`,
@@ -243,7 +243,7 @@ t.test('a context encrypts the bytes that the bid log wrote', async (t) => {
     })
     const { text, withFeatures } = codec.encode(one, log.put(one))
     if (index % 97 === 0) t.strictSame(repeating.encode(one), { text, withFeatures }, `${index}`)
-    const { record: back } = codec.decode(text, one.bidId, at)
+    const { record: back } = codec.decode(text, one.bidId, time)
     if (!isDeepStrictEqual(back?.domain, one.domain)) t.strictSame(back, one)
     if (!isDeepStrictEqual(log.find(one.bidId), [one])) t.strictSame(log.find(one.bidId), [one])
   }
@@ -253,16 +253,16 @@ t.test('each name of a record is its own, whatever the record before had', async
   const names = { supplier: 'beta', publisher: 'pub-2', domain: 'other.example', currency: 'EUR' }
   for (const [name, value] of Object.entries(names)) {
     const [one, other] = [record(), record({ [name]: value })]
-    const texts = [one, other, one].map((each) => repeating.encode(each).text)
-    const back = texts.map((text) => codec.decode(text, 'bid-1', at).record)
+    const texts = [one, other, one].map((item) => repeating.encode(item).text)
+    const back = texts.map((text) => codec.decode(text, 'bid-1', time).record)
     t.strictSame(back, [one, other, one], name)
   }
 })
 
 t.test('contexts of one process decode in any order', async (t) => {
   const ring = [key(1)]
-  const [writer, reader] = [new Nonces(), new Nonces()].map((own) =>
-    createContextCodec(ring, hour, own),
+  const [writer, reader] = [new Nonces(), new Nonces()].map((nonces) =>
+    createContextCodec(ring, hour, nonces),
   )
   const made = Array.from({ length: 300 }, () => {
     const one = record({ id: writer!.nextId() })
@@ -271,7 +271,7 @@ t.test('contexts of one process decode in any order', async (t) => {
   const cipherTexts = new Set(made.map(({ text }) => text.slice(19, 60)))
   t.equal(cipherTexts.size, made.length, 'no two have the same key stream')
   for (const { one, text } of made.toReversed())
-    t.strictSame(reader!.decode(text, 'bid-1', at).record, one)
+    t.strictSame(reader!.decode(text, 'bid-1', time).record, one)
   // A context that was made again, out of order, has the same bytes.
   const again = createContextCodec(ring, hour, new RepeatedNonces())
   for (const { one, text } of [made[7]!, made[299]!, made[31]!, made[32]!])

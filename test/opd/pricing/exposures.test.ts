@@ -15,9 +15,9 @@ t.test('up to the limit all decisions train, beyond it a uniform sample', async 
   /** How many of a second's decisions train, in its first and second half. */
   function second(n: number, decisions: number): [number, number] {
     const halves: [number, number] = [0, 0]
-    for (let each = 0; each < decisions; each++) {
-      const at = start + 1000 * n + Math.floor((1000 * each) / decisions)
-      if (sampler.takes(at)) halves[each < decisions / 2 ? 0 : 1]++
+    for (let n2 = 0; n2 < decisions; n2++) {
+      const decidedAt = start + 1000 * n + Math.floor((1000 * n2) / decisions)
+      if (sampler.takes(decidedAt)) halves[n2 < decisions / 2 ? 0 : 1]++
     }
     return halves
   }
@@ -31,8 +31,8 @@ t.test('up to the limit all decisions train, beyond it a uniform sample', async 
 
 t.test('a clock that was set back does not stop training', async (t) => {
   const sampler = new ExposureSampler(mulberry32(1))
-  const takenAt = (at: number) =>
-    Array.from({ length: 2 * most }, () => sampler.takes(at)).filter(Boolean).length
+  const takenAt = (time: number) =>
+    Array.from({ length: 2 * most }, () => sampler.takes(time)).filter(Boolean).length
   t.equal(takenAt(start), most)
   const taken = takenAt(start - hour)
   t.ok(taken > 0.9 * most && taken <= most, `${taken}`)
@@ -41,7 +41,7 @@ t.test('a clock that was set back does not stop training', async (t) => {
 t.test('a decision that is left out trains with neither its exposure nor its win', async (t) => {
   const { config, learner, clock, now } = testEngine({ integrations: [integration('acme', {})] })
   const engine = createEngine(config, {
-    learners: { of: () => learner, version: () => 1, epoch: () => 0 },
+    learners: { learnerOf: () => learner, version: () => 1, epoch: () => 0 },
     bidLog: new LocalBidLog({ ttl: hour, now }),
     ...aloneDeps,
     now,

@@ -4,7 +4,7 @@ import { FacetTable, maxCountries, maxDeals, maxSizes } from '../../../opd/prici
 import type { BidFeatures } from '../../../opd/shared/reasons.ts'
 
 const hour = 3_600_000
-const at = 500_000 * hour
+const timestamp = 500_000 * hour
 
 t.test('values as they are sent, as they are reported', async (t) => {
   const table = new FacetTable()
@@ -25,19 +25,23 @@ t.test('values as they are sent, as they are reported', async (t) => {
     [{ size: '1.5x250' }, { size: 'other' }],
     [{ size: '123456x250' }, { size: 'other' }],
     [{ deal: 'deal-7' }, { deal: 'deal-7' }],
-    [{ deal: long }, { deal: table.of({ deal: long }, at)!.deal }],
+    [{ deal: long }, { deal: table.facetsOf({ deal: long }, timestamp)!.deal }],
   ]
   for (const [features, wanted] of rows)
-    t.strictSame(table.of(features, at), { ...nothing, ...wanted }, JSON.stringify(features))
-  t.equal(table.of({ deal: long }, at)!.deal.length, 64)
-  t.equal(table.of({ publisher: 'p' }, at), undefined, 'nothing is known')
+    t.strictSame(
+      table.facetsOf(features, timestamp),
+      { ...nothing, ...wanted },
+      JSON.stringify(features),
+    )
+  t.equal(table.facetsOf({ deal: long }, timestamp)!.deal.length, 64)
+  t.equal(table.facetsOf({ publisher: 'p' }, timestamp), undefined, 'nothing is known')
 })
 
 t.test('bids with the same values share one object', async (t) => {
   const table = new FacetTable()
-  const one = table.of({ country: 'DEU', size: '300x250', publisher: 'a' }, at)
-  t.equal(table.of({ country: 'DEU', size: '300x250', publisher: 'b' }, at), one)
-  t.not(table.of({ country: 'DEU', size: '300x600' }, at), one)
+  const one = table.facetsOf({ country: 'DEU', size: '300x250', publisher: 'a' }, timestamp)
+  t.equal(table.facetsOf({ country: 'DEU', size: '300x250', publisher: 'b' }, timestamp), one)
+  t.not(table.facetsOf({ country: 'DEU', size: '300x600' }, timestamp), one)
 })
 
 t.test('values beyond the limits are one, until the next hour', async (t) => {
@@ -51,10 +55,12 @@ t.test('values beyond the limits are one, until the next hour', async (t) => {
   ] as const) {
     const table = new FacetTable()
     const seen = (time: number, count: number) =>
-      new Set(Array.from({ length: count }, (_, n) => table.of({ [name]: value(n) }, time)![name]))
-    const values = seen(at, 10_000)
+      new Set(
+        Array.from({ length: count }, (_, n) => table.facetsOf({ [name]: value(n) }, time)![name]),
+      )
+    const values = seen(timestamp, 10_000)
     t.equal(values.size, limit + 1, name)
     t.ok(values.has('other'))
-    t.notOk(seen(at + hour, limit).has('other'), 'they are counted anew')
+    t.notOk(seen(timestamp + hour, limit).has('other'), 'they are counted anew')
   }
 })

@@ -38,7 +38,7 @@ t.test('the decision log knows no name, and a test is not in it', async (t) => {
   const entries: DecisionEntry[] = []
   const now = () => 1_800_000_000_000
   const deps = {
-    learners: { of: () => fixedLearner(0.9), version: () => 3, epoch: () => 0 },
+    learners: { learnerOf: () => fixedLearner(0.9), version: () => 3, epoch: () => 0 },
     bidLog: new LocalBidLog({ ttl: 1000, now }),
     observer: null,
     shared: null,

@@ -86,8 +86,8 @@ const price = fc
     fc.integer({ min: -3, max: 3 }),
   )
   .map(
-    ([whole, fraction, exponent]) =>
-      `${whole}${fraction === '' ? '' : `.${fraction}`}${exponent === 0 ? '' : `e${exponent}`}`,
+    ([integer, fraction, exponent]) =>
+      `${integer}${fraction === '' ? '' : `.${fraction}`}${exponent === 0 ? '' : `e${exponent}`}`,
   )
   .filter((text) => Number(text) > 0)
 
@@ -152,8 +152,8 @@ t.test('a floor of many digits is compared and kept exactly', async () => {
       fc.integer({ min: 1, max: 1000 }),
       (micros, below, digits, mills) => {
         const text = microsText(micros)
-        const whole = Math.max(0, micros + below)
-        const floor = `${Math.floor(whole / 1e6)}.${String(whole % 1e6).padStart(6, '0')}${digits}`
+        const total = Math.max(0, micros + below)
+        const floor = `${Math.floor(total / 1e6)}.${String(total % 1e6).padStart(6, '0')}${digits}`
         const fast = amounts(text, Number(text), Number(floor), floor, null)
         const exact = amounts(`${text}e0`, Number(text), Number(floor), floor, null)
         if (fast.atFloor !== exact.atFloor) throw new Error(`${text} at the floor ${floor}`)

@@ -118,7 +118,7 @@ t.test(
     const half = (over: object) => encodeCall({ bid_request: over })
     const call = read(Buffer.concat([half({ id: 'a', at: 1 }), half({ id: 'b' })]))
     t.equal(call?.request?.id, 'b')
-    t.equal(call?.request?.at, 1)
+    t.equal(call?.request?.auctionType, 1)
   },
 )
 

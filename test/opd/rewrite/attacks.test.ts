@@ -6,8 +6,8 @@ import { run } from '../../support/rewrite.ts'
 
 const size = 4 * 1024 * 1024
 const nurl = '"nurl":"svc_opd=${SVC_OPD_CONTEXT}"'
-const times = (count: number, make: (at: number) => string) =>
-  Array.from({ length: count }, (_each, at) => make(at)).join(',')
+const times = (count: number, make: (index: number) => string) =>
+  Array.from({ length: count }, (_each, index) => make(index)).join(',')
 const around = (more: string) =>
   `{"seatbid":[{"bid":[{"id":"b","impid":"1","price":2,${nurl}}]}],"x":[${more}]}`
 
@@ -31,11 +31,11 @@ for (const [name, raw, priced] of dear)
   })
 
 t.test('thousands of imps, deals and bids', async (t) => {
-  const deals = times(8000, (at) => `{"id":"d${at}"}`)
-  const imps = `{"id":"1","pmp":{"deals":[${deals}]}},${times(20_000, (at) => `{"id":"i${at}"}`)}`
+  const deals = times(8000, (index) => `{"id":"d${index}"}`)
+  const imps = `{"id":"1","pmp":{"deals":[${deals}]}},${times(20_000, (index) => `{"id":"i${index}"}`)}`
   const bids = times(
     30_000,
-    (at) => `{"id":"b","impid":"1","price":2,"dealid":"d${at % 8000}",${nurl}}`,
+    (index) => `{"id":"b","impid":"1","price":2,"dealid":"d${index % 8000}",${nurl}}`,
   )
   t.equal(run({ title: '', imps, raw: `{"seatbid":[{"bid":[${bids}]}]}` }).priced.length, 30_000)
 })

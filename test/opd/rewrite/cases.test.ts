@@ -18,33 +18,36 @@ interface ExpectedRewrite extends RewriteCase {
 
 type Tap = typeof import('tap').t
 
-const at = (value: unknown, path: string): unknown =>
+const valueAt = (value: unknown, path: string): unknown =>
   path.split('.').reduce<unknown>((inner, key) => (inner as Record<string, unknown>)[key], value)
 
-function checkCase(t: Pick<Tap, 'equal' | 'strictSame'>, each: ExpectedRewrite): void {
-  const { came, out, reasons, priced } = run(each)
-  const stays = each.reason !== undefined || each.answerReason !== undefined || each.body === null
-  if (stays || each.unreadable) t.equal(out.body, came, 'the very Buffer that came')
-  if (each.reason !== undefined) t.strictSame([...new Set(reasons)], [each.reason])
-  if (each.answerReason !== undefined) t.equal(out.reason, each.answerReason)
-  if (each.priced !== undefined) {
+function checkCase(t: Pick<Tap, 'equal' | 'strictSame'>, rewriteCase: ExpectedRewrite): void {
+  const { came, out, reasons, priced } = run(rewriteCase)
+  const stays =
+    rewriteCase.reason !== undefined ||
+    rewriteCase.answerReason !== undefined ||
+    rewriteCase.body === null
+  if (stays || rewriteCase.unreadable) t.equal(out.body, came, 'the very Buffer that came')
+  if (rewriteCase.reason !== undefined) t.strictSame([...new Set(reasons)], [rewriteCase.reason])
+  if (rewriteCase.answerReason !== undefined) t.equal(out.reason, rewriteCase.answerReason)
+  if (rewriteCase.priced !== undefined) {
     t.equal(priced.length, 1, `priced, not ${reasons.join()}`)
-    for (const [path, value] of Object.entries(each.priced))
-      t.equal(at(priced[0], path), value, path)
+    for (const [path, value] of Object.entries(rewriteCase.priced))
+      t.equal(valueAt(priced[0], path), value, path)
   }
-  if (typeof each.body === 'string') t.equal(out.body.toString(), each.body)
-  if (each.removed !== undefined) t.equal(out.removed, each.removed, 'removed')
-  if (each.left !== undefined) t.equal(out.left, each.left, 'left')
-  t.equal(out.unreadable, each.unreadable ?? false, 'unreadable')
+  if (typeof rewriteCase.body === 'string') t.equal(out.body.toString(), rewriteCase.body)
+  if (rewriteCase.removed !== undefined) t.equal(out.removed, rewriteCase.removed, 'removed')
+  if (rewriteCase.left !== undefined) t.equal(out.left, rewriteCase.left, 'left')
+  t.equal(out.unreadable, rewriteCase.unreadable ?? false, 'unreadable')
 }
 
 const folder = new URL('fixtures/cases/', import.meta.url)
 for (const file of readdirSync(folder)) {
   const cases = JSON.parse(readFileSync(new URL(file, folder), 'utf8')) as ExpectedRewrite[]
   t.test(file.replace('.json', '').replaceAll('-', ' '), (t) => {
-    for (const each of cases)
-      t.test(each.title, (t) => {
-        checkCase(t, each)
+    for (const rewriteCase of cases)
+      t.test(rewriteCase.title, (t) => {
+        checkCase(t, rewriteCase)
         t.end()
       })
     t.end()

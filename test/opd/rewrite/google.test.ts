@@ -69,8 +69,8 @@ t.test('each vector of JSON has the same decisions in Protocol Buffers', { skip 
     ]),
   ) as (string | null)[]
   const outputs: { title: string; json: string; made: string }[] = []
-  for (const [at, { id, title, request, response, opdEnabled }] of texts.entries()) {
-    const [sentRequest, sentResponse] = encoded.slice(2 * at, 2 * at + 2)
+  for (const [index, { id, title, request, response, opdEnabled }] of texts.entries()) {
+    const [sentRequest, sentResponse] = encoded.slice(2 * index, 2 * index + 2)
     if (sentRequest == null || sentResponse == null) continue
     const json = run('json', Buffer.from(response), Buffer.from(request), fifthOff, opdEnabled)
     const body = Buffer.from(sentResponse, 'hex')
@@ -86,7 +86,7 @@ t.test('each vector of JSON has the same decisions in Protocol Buffers', { skip 
     })
   }
   const again = googleProtobuf(outputs.map(({ json }) => ['encode', 'BidResponse', json]))
-  for (const [at, { title, made }] of outputs.entries()) t.equal(made, again[at], title)
+  for (const [index, { title, made }] of outputs.entries()) t.equal(made, again[index], title)
   t.ok(outputs.length > vectors.length / 2, `${outputs.length} of ${vectors.length} vectors`)
 })
 
@@ -103,8 +103,8 @@ t.test(
   { skip },
   async (t) => {
     const encoded = googleProtobuf(
-      cases.flatMap((each) => {
-        const { request, response } = textsOf(each)
+      cases.flatMap((rewriteCase) => {
+        const { request, response } = textsOf(rewriteCase)
         return [
           ['encode', 'BidRequest', request],
           ['encode', 'BidResponse', response],
@@ -112,19 +112,19 @@ t.test(
       }),
     ) as (string | null)[]
     const outputs: { title: string; json: string; made: string }[] = []
-    for (const [at, each] of cases.entries()) {
-      const [request, response] = encoded.slice(2 * at, 2 * at + 2)
-      if (request == null || response == null || orderCounts.has(each.title)) continue
+    for (const [index, rewriteCase] of cases.entries()) {
+      const [request, response] = encoded.slice(2 * index, 2 * index + 2)
+      if (request == null || response == null || orderCounts.has(rewriteCase.title)) continue
       // What the schema does not name has no place in the message: the case is about that.
       const isKept = Buffer.from(response, 'hex').includes(marker)
-      if (!isKept && textsOf(each).response.includes(marker)) continue
-      const json = runCase(each)
-      const made = runCase(each, {
+      if (!isKept && textsOf(rewriteCase).response.includes(marker)) continue
+      const json = runCase(rewriteCase)
+      const made = runCase(rewriteCase, {
         format: 'protobuf',
         response: Buffer.from(response, 'hex'),
         request: Buffer.from(request, 'hex'),
       })
-      const { title } = each
+      const { title } = rewriteCase
       t.same(made.reasons, json.reasons, title)
       t.same(decided(made.priced), decided(json.priced), title)
       for (const key of ['reason', 'removed', 'left', 'unreadable'] as const)
@@ -133,7 +133,7 @@ t.test(
       outputs.push({ title, json: wanted!.toString(), made: body!.toString('hex') })
     }
     const again = googleProtobuf(outputs.map(({ json }) => ['encode', 'BidResponse', json]))
-    for (const [at, { title, made }] of outputs.entries()) t.equal(made, again[at], title)
+    for (const [index, { title, made }] of outputs.entries()) t.equal(made, again[index], title)
     t.ok(outputs.length > cases.length / 3, `${outputs.length} of ${cases.length} cases`)
   },
 )
@@ -209,10 +209,10 @@ t.test('cut and mutated messages get no wrong price', { skip }, async (t) => {
       numRuns: 15,
       seed: body.length,
     })
-    return edits.map(([kind, at, value]) => {
+    return edits.map(([kind, offset, value]) => {
       const edited = Buffer.from(body)
-      if (kind === 0) return edited.subarray(0, at % body.length)
-      for (let n = 0; n < kind; n++) edited[(at * (n + 1)) % body.length] = value ^ n
+      if (kind === 0) return edited.subarray(0, offset % body.length)
+      for (let n = 0; n < kind; n++) edited[(offset * (n + 1)) % body.length] = value ^ n
       return edited
     })
   })

@@ -98,7 +98,7 @@ t.test('no slice does more than a part of the work', async (t) => {
     ['backslashes without a macro', `{"x":"${filled('\\\\')}"}`, 16],
   ]
   for (const [name, text, slices] of least) t.ok(run(text).count >= slices, name)
-  const imps = Array.from({ length: 60_000 }, (_, at) => `{"id":"i${at}"}`).join()
+  const imps = Array.from({ length: 60_000 }, (_, index) => `{"id":"i${index}"}`).join()
   const short = `{"seatbid":[{"bid":[${bid}]}]}`
   const long = run(short, { request: `{"id":"a","imp":[${imps},{"id":"1"}]}` })
   t.match(String(long.body), 'svc_opd=CTX')

@@ -68,10 +68,10 @@ t.test('values are those of JSON.parse', async (t) => {
       const text = respelled({ cur: 'EUR', seatbid }, seed)
       const answer = readBidResponse(createScanner(Buffer.from(text))!, null) as ResponseSpans
       const parsed = JSON.parse(text) as { seatbid: typeof seatbid }
-      for (const [at, seat] of parsed.seatbid.entries()) {
-        if (answer.seats[at]!.name !== seat.seat) return false
+      for (const [position, seat] of parsed.seatbid.entries()) {
+        if (answer.seats[position]!.name !== seat.seat) return false
         for (const [index, bid] of seat.bid.entries()) {
-          const read = answer.seats[at]!.bids[index]!
+          const read = answer.seats[position]!.bids[index]!
           if (typeof bid.id === 'string' && read.bidId !== bid.id) return false
           for (const key of ['impid', 'dealid', 'mtype', 'dur'] as const)
             if (!Object.is(read[key], bid[key])) return false
@@ -133,7 +133,7 @@ t.test('macros become what they stand for, however their letters are spelled', a
       fc.array(fc.record({ adm: texts, nurl: texts, lurl: texts }), { maxLength: 5 }),
       fc.integer(),
       (fields, seed) => {
-        const given = fields.map((each) => ({ id: 'b', impid: '1', price: 2, ...each }))
+        const given = fields.map((more) => ({ id: 'b', impid: '1', price: 2, ...more }))
         const raw = respelled({ seatbid: [{ bid: given }] }, seed)
         const { out, came, priced } = run({ title: '', raw })
         const goes = ({ adm, nurl }: { adm: string; nurl: string }) =>

@@ -477,7 +477,8 @@ t.test('cut and mutated messages never fail, and never get a wrong price', async
       fc.option(fc.nat()),
       (body, edits, cut) => {
         const bytesOf = Buffer.from(body)
-        for (const [at, value] of edits) if (body.length > 0) bytesOf[at % body.length] = value
+        for (const [offset, value] of edits)
+          if (body.length > 0) bytesOf[offset % body.length] = value
         const sent = cut === null ? bytesOf : bytesOf.subarray(0, cut % (body.length + 1))
         const { out, priced } = run(sent, { inactive: [] })
         if (out.reason === 'malformed') {

@@ -181,7 +181,7 @@ t.test('extensions are ignored, bids without imp are reported', async (t) => {
   t.match(call(known).priced, [{ floor: 0.6 }])
 })
 
-const at = '/seatbid/0/bid/0'
+const place = '/seatbid/0/bid/0'
 const faults: [string, string | object, string[], Record<string, unknown>?][] = [
   ['no JSON', '{', ['']],
   ['nothing', '', ['']],
@@ -191,21 +191,21 @@ const faults: [string, string | object, string[], Record<string, unknown>?][] = 
   ['seatbid an object', { seatbid: {} }, ['/seatbid']],
   ['a seat that is a number', { seatbid: [4] }, ['/seatbid/0']],
   ['no bid list', { seatbid: [{ bid: [] }, {}] }, ['/seatbid/1/bid']],
-  ['a bid that is null', offer([null]), [at]],
-  ['no id', offer([{ price: 1 }]), [`${at}/id`]],
-  ['an empty id', offer([bid({ id: '' })]), [`${at}/id`]],
-  ['id a number', offer([bid({ id: 7 })]), [`${at}/id`]],
-  ['no price', offer([{ id: 'a' }]), [`${at}/price`]],
-  ['price a text', offer([bid({ price: '1' })]), [`${at}/price`]],
+  ['a bid that is null', offer([null]), [place]],
+  ['no id', offer([{ price: 1 }]), [`${place}/id`]],
+  ['an empty id', offer([bid({ id: '' })]), [`${place}/id`]],
+  ['id a number', offer([bid({ id: 7 })]), [`${place}/id`]],
+  ['no price', offer([{ id: 'a' }]), [`${place}/price`]],
+  ['price a text', offer([bid({ price: '1' })]), [`${place}/price`]],
   [
     'price_dsp minus 0',
     '{"seatbid":[{"bid":[{"id":"a","price":1,"price_dsp":-0}]}]}',
-    [`${at}/price_dsp`],
+    [`${place}/price_dsp`],
   ],
-  ['price below 0', offer([bid({ price: -1 })]), [`${at}/price`]],
-  ['price beyond numbers', '{"seatbid":[{"bid":[{"id":"a","price":1e999}]}]}', [`${at}/price`]],
-  ['price_dsp a list', offer([bid({ price_dsp: [] })]), [`${at}/price_dsp`]],
-  ['dsp_id an object', offer([bid({ dsp_id: {} })]), [`${at}/dsp_id`]],
+  ['price below 0', offer([bid({ price: -1 })]), [`${place}/price`]],
+  ['price beyond numbers', '{"seatbid":[{"bid":[{"id":"a","price":1e999}]}]}', [`${place}/price`]],
+  ['price_dsp a list', offer([bid({ price_dsp: [] })]), [`${place}/price_dsp`]],
+  ['dsp_id an object', offer([bid({ dsp_id: {} })]), [`${place}/dsp_id`]],
   ['imp no list', offer([bid()], { imp: {} }), ['/imp']],
   ['bidrequest no object', offer([bid()], { bidrequest: [] }), ['/bidrequest']],
   ['imp in bidrequest no list', offer([bid()], { bidrequest: { imp: {} } }), ['/bidrequest/imp']],
@@ -221,15 +221,20 @@ const faults: [string, string | object, string[], Record<string, unknown>?][] = 
     ['/bidrequest/cur'],
   ],
   ['imp in another object', offer([bid()], { 'bid/request': request }), ['/bid~1request/imp']],
-  ['a floor in the bid', offer([bid({ bidfloor: 0.5 })]), [`${at}/bidfloor`]],
+  ['a floor in the bid', offer([bid({ bidfloor: 0.5 })]), [`${place}/bidfloor`]],
   ['a floor in the body', offer([bid()], { bidfloor: '0.5' }), ['/bidfloor']],
-  ['a key twice', '{"seatbid":[{"bid":[{"id":"a","price":1,"price":2}]}]}', [`${at}/price`]],
-  ['internal ids: impid', offer([bid()]), [`${at}/impid`], { internalIds: true }],
-  ['internal ids: both', offer([{ price: 1 }]), [`${at}/id`, `${at}/impid`], { internalIds: true }],
+  ['a key twice', '{"seatbid":[{"bid":[{"id":"a","price":1,"price":2}]}]}', [`${place}/price`]],
+  ['internal ids: impid', offer([bid()]), [`${place}/impid`], { internalIds: true }],
+  [
+    'internal ids: both',
+    offer([{ price: 1 }]),
+    [`${place}/id`, `${place}/impid`],
+    { internalIds: true },
+  ],
   [
     'all of them',
     offer([{}, bid(), { id: 'a' }]),
-    [`${at}/id`, `${at}/price`, '/seatbid/0/bid/2/price'],
+    [`${place}/id`, `${place}/price`, '/seatbid/0/bid/2/price'],
   ],
 ]
 for (const [name, body, pointers, opd] of faults)

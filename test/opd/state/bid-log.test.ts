@@ -14,7 +14,7 @@ let ids = 0
 const record = (bidId: string, over: Partial<DecisionRecord> = {}) =>
   decided({
     id: `id-${++ids}`,
-    ...{ bidId, at: now, mode: 'margin', arm: 'shadow', inBa: '1.00', outBa: '1.00' },
+    ...{ bidId, decidedAt: now, mode: 'margin', arm: 'shadow', inBa: '1.00', outBa: '1.00' },
     ...{ domain: '', features: new Uint8Array([9]), winIn: 0, winOut: 1 },
     ...over,
   })
@@ -24,7 +24,7 @@ t.test('finds the latest decision of each supplier', async (t) => {
   const first = record('b')
   const second = record('b', { priceDsp: '2.6', seat: 'seat-1' })
   const other = record('b', { supplier: 'b-exchange', seat: 'seat-2' })
-  for (const each of [first, record('c'), second, other]) log.put(each)
+  for (const entry of [first, record('c'), second, other]) log.put(entry)
   t.same(log.find('b'), [other, second])
   t.same(log.find('nothing'), [])
 })
@@ -83,19 +83,19 @@ t.test('batches of another process are found like own decisions, the latest firs
   const ids = ['a', '', 'ü'.repeat(300), 'x'.repeat(3_000_000), '💸']
   const features = new Uint8Array([1, 2, 3])
   const records = ids.map((bidId) => record(bidId, { features, priceDsp: '2.6' }))
-  for (const each of records) t.ok(batch.put(each))
+  for (const entry of records) t.ok(batch.put(entry))
   batch.flush()
   batch.flush()
   t.same(
     sent.map(({ count }) => count),
     [ids.length],
   )
-  log.put(record('a', { at: now + 1, supplier: 'other' }))
-  const later = record('a', { at: now + 2 })
+  log.put(record('a', { decidedAt: now + 1, supplier: 'other' }))
+  const later = record('a', { decidedAt: now + 2 })
   log.put(later)
   log.append(sent[0]!.bytes)
   t.same(log.find('a')[0], later, 'a batch that comes late replaces no later decision')
-  for (const each of records.slice(1)) t.same(log.find(each.bidId), [each])
+  for (const entry of records.slice(1)) t.same(log.find(entry.bidId), [entry])
   t.equal(log.stats.entries, ids.length + 2)
   const decoded = [...recordsOf(sent[0]!.bytes)]
   t.same(decoded[0], records[0])
@@ -121,7 +121,7 @@ t.test('a bid log that is written to disk and read again', async (t) => {
   log.put(old)
   now += hour + 1
   const kept = Array.from({ length: 20_000 }, (_, n) => record(`kept ${n}`))
-  for (const each of kept) log.put(each)
+  for (const entry of kept) log.put(entry)
   await spoolBids(path, log, quiet)
   t.equal(statSync(path).mode & 0o777, 0o600)
 
@@ -133,7 +133,7 @@ t.test('a bid log that is written to disk and read again', async (t) => {
   }
   const bytes = readFileSync(path)
   const next = await restored()
-  for (const each of [0, 9_999, 19_999]) t.same(next.find(`kept ${each}`), [kept[each]])
+  for (const number of [0, 9_999, 19_999]) t.same(next.find(`kept ${number}`), [kept[number]])
   t.same([next.find('old'), next.stats.entries], [[], 20_000], 'expired decisions are left out')
   t.same((await restored()).stats.entries, 0, 'without a file there is nothing to read')
   t.same(warnings, [])

@@ -17,14 +17,14 @@ t.test('an envelope comes out as it went in, a damaged one not at all', (t) => {
       fc.integer({ min: 1, max: 2 ** 32 - 1 }),
       fc.uint8Array({ maxLength: 300 }),
       fc.nat(),
-      (node, epoch, sequence, delta, at) => {
+      (node, epoch, sequence, delta, time) => {
         const bytes = encodeEnvelope({ node, epoch, sequence, delta })
         t.same(decodeEnvelope(bytes), { node, epoch, sequence, delta: new Uint8Array(delta) })
         const damaged = Buffer.from(bytes)
-        damaged[at % damaged.length]! ^= 0x40
+        damaged[time % damaged.length]! ^= 0x40
         return (
           decodeEnvelope(damaged) === null &&
-          decodeEnvelope(bytes.subarray(0, at % bytes.length)) === null
+          decodeEnvelope(bytes.subarray(0, time % bytes.length)) === null
         )
       },
     ),
@@ -46,7 +46,7 @@ t.test('what was seen is known in any order, within bounds', (t) => {
           known.add(`${node} ${sequence}`)
           if (sequence % 7 === 0) seen = new VersionVector(JSON.parse(JSON.stringify(seen.rows())))
         }
-        return [...known].every((each) => seen.has(each[0]!, Number(each.slice(2))))
+        return [...known].every((name) => seen.has(name[0]!, Number(name.slice(2))))
       },
     ),
   )
@@ -67,24 +67,26 @@ t.test('merged in any order, repeated and lost: each that arrived counts once', 
       async (learned, deliveries) => {
         const nodes = [0, 1, 2].map(() => modelManagerOf(null))
         for (const node of nodes) node.models.publishes = true
-        const sent: { of: number; amount: number; envelope: Envelope }[] = []
-        for (const [n, of] of learned.entries()) {
-          learn(nodes[of]!, 2 ** n)
-          const envelope = nodes[of]!.models.takeDelta('revenue').pop()!
-          sent.push({ of, amount: 2 ** n, envelope })
+        const sent: { learnedBy: number; amount: number; envelope: Envelope }[] = []
+        for (const [n, index] of learned.entries()) {
+          learn(nodes[index]!, 2 ** n)
+          const envelope = nodes[index]!.models.takeDelta('revenue').pop()!
+          sent.push({ learnedBy: index, amount: 2 ** n, envelope })
         }
         const receiver = nodes[0]!
         const arrived = new Set<number>()
         for (const { pick, times } of sent.length === 0 ? [] : deliveries) {
-          const at = pick % sent.length
-          const { of, envelope } = sent[at]!
-          if (of === 0) continue
+          const index = pick % sent.length
+          const { learnedBy, envelope } = sent[index]!
+          if (learnedBy === 0) continue
           for (let n = 0; n < times; n++) receiver.models.merge('revenue', envelope)
-          if (times > 0) arrived.add(at)
+          if (times > 0) arrived.add(index)
         }
-        const own = sent.filter(({ of }) => of === 0)
-        const others = [...arrived].map((at) => sent[at]!)
-        return sumOf(receiver) === [...own, ...others].reduce((sum, { amount }) => sum + amount, 0)
+        const local = sent.filter(({ learnedBy }) => learnedBy === 0)
+        const others = [...arrived].map((index) => sent[index]!)
+        return (
+          sumOf(receiver) === [...local, ...others].reduce((sum, { amount }) => sum + amount, 0)
+        )
       },
     ),
     { numRuns: 200 },

@@ -17,7 +17,7 @@ function nodeOf(t: Test, first: ModelManager) {
     t.teardown(() => modelSync.close())
     return modelSync
   }
-  return { bus, sync, own: sync(first) }
+  return { bus, sync, firstSync: sync(first) }
 }
 
 t.test(
@@ -26,8 +26,8 @@ t.test(
     const first = modelManagerOf(newFolder())
     learn(first, 1)
     await first.save()
-    const { own, sync } = nodeOf(t, first)
-    await own.round()
+    const { firstSync, sync } = nodeOf(t, first)
+    await firstSync.round()
     const worker = modelManagerOf(null)
     const synced = sync(worker)
     await synced.round()
@@ -36,7 +36,7 @@ t.test(
     learn(first, 4)
     for (let n = 0; n < 2; n++) {
       await synced.round()
-      await own.round()
+      await firstSync.round()
     }
     await synced.round()
     t.same([sumOf(first), sumOf(worker)], [7, 7])
@@ -49,8 +49,8 @@ t.test('a worker that starts while models are frozen has the model, too', async 
   learn(first, 1)
   await operator.freeze(true)
   await operator.execute(first)
-  const { own, sync } = nodeOf(t, first)
-  await own.round()
+  const { firstSync, sync } = nodeOf(t, first)
+  await firstSync.round()
   const worker = modelManagerOf(null)
   await operator.execute(worker)
   const synced = sync(worker)

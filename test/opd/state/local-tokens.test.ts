@@ -14,12 +14,12 @@ async function admitted(loads: readonly number[], ends = 30_000): Promise<number
   const buckets = loads.map(() => new LeasedBucket('acme', rate, 1 / loads.length))
   const windows: number[] = Array(ends / 5000).fill(0)
   for (; now < ends; now++)
-    for (const [at, bucket] of buckets.entries()) {
-      if (now % 50 === (at * 17) % 50) {
+    for (const [index, bucket] of buckets.entries()) {
+      if (now % 50 === (index * 17) % 50) {
         const request = bucket.request(now)
         if (request !== null) bucket.granted((await tokens.ask([request]))![0]!, 1 / loads.length)
       }
-      let due = loads[at]! / 1000
+      let due = loads[index]! / 1000
       while (random() < due--) if (bucket.takeToken(now)) windows[Math.floor(now / 5000)]!++
     }
   return windows.map((count) => count / 5)

@@ -55,8 +55,8 @@ t.test('a damaged snapshot is refused loudly, the one before it serves', async (
   const newest = snapshots(readdirSync(dir), 'revenue')[0]!.file
   const bytes = readFileSync(join(dir, newest))
   for (const damage of [
-    (whole: Buffer) => whole.subarray(0, whole.length / 2),
-    (whole: Buffer) => Buffer.from(whole).fill(7, 200, 300),
+    (bytes: Buffer) => bytes.subarray(0, bytes.length / 2),
+    (bytes: Buffer) => Buffer.from(bytes).fill(7, 200, 300),
     () => Buffer.alloc(0),
     () => Buffer.from('not gzip at all'),
   ]) {
@@ -109,11 +109,11 @@ t.test('48 hourly and 14 daily snapshots are kept', (t) => {
   const files = Array.from({ length: 12 * 24 * 20 }, (_each, n) => ({
     file: `${n}`,
     version: 1e6 - n,
-    at: now - n * 300_000,
+    writtenAt: now - n * 300_000,
   }))
   const gone = new Set(outdated(files, now).map(({ file }) => file))
   const stay = files.filter(({ file }) => !gone.has(file))
-  const young = stay.filter(({ at }) => at > now - 48 * hour)
+  const young = stay.filter(({ writtenAt }) => writtenAt > now - 48 * hour)
   t.ok(young.length >= 48 && young.length <= 51, `${young.length} of 48 hours`)
   t.ok(stay.length - young.length >= 12 && stay.length <= 64, `${stay.length}`)
   t.same(outdated(stay, now), [], 'and they stay')
@@ -126,7 +126,7 @@ t.test(
     const dir = newFolder()
     const later = (modelManager: ModelManager) => {
       const before = expects(modelManager)
-      for (let now = 1000; now < 1e9; now += 1e7) modelManager.of('revenue').advance(now)
+      for (let now = 1000; now < 1e9; now += 1e7) modelManager.learnerOf('revenue').advance(now)
       return expects(modelManager) - before
     }
     const first = modelManagerIn(dir)
@@ -155,7 +155,7 @@ t.test('a disk that fails costs snapshots, not learning', async (t) => {
   const dir = newFolder()
   let now = 1e12
   const modelManager = modelManagerIn(dir, { now: () => now })
-  modelManager.of('revenue').inner.snapshotting = () => {
+  modelManager.learnerOf('revenue').inner.snapshotting = () => {
     throw new Error('no room')
   }
   errors.length = 0

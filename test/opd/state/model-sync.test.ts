@@ -51,12 +51,12 @@ t.test('nodes exchange updates, and follow a rollback together', async (t) => {
   await operator.reset('acme')
   await rounds()
   for (const { modelManager } of [one, two]) {
-    t.equal(modelManager.of('revenue').isFrozen, true)
+    t.equal(modelManager.learnerOf('revenue').isFrozen, true)
     t.equal(modelManager.control.resets['acme'], 1)
   }
   await operator.freeze(false)
   await rounds()
-  t.equal(two.modelManager.of('revenue').isFrozen, false)
+  t.equal(two.modelManager.learnerOf('revenue').isFrozen, false)
   const late = node()
   await operator.execute(late.modelManager)
   await late.modelSync.round()
@@ -179,7 +179,7 @@ async function joinedNodes(journal?: Parameters<typeof modelManagerOf>[2]) {
 
 t.test('a win of any node trains the node that leads within a second', async (t) => {
   const { one, two } = await joinedNodes()
-  const leads = ({ modelManager }: typeof one) => modelManager.models.of('revenue').refits
+  const leads = ({ modelManager }: typeof one) => modelManager.models.stateOf('revenue').refits
   t.same([one, two].map(leads), [true, false])
   learn(two.modelManager, 8)
   t.equal(sumOf(one.modelManager), 0)
@@ -192,7 +192,7 @@ t.test('a win of any node trains the node that leads within a second', async (t)
 t.test('after a large delta a node sends the next one with its next round', async (t) => {
   const { one, two } = await joinedNodes()
   const large = new Uint8Array(100 * 1024)
-  const { inner } = two.modelManager.of('revenue')
+  const { inner } = two.modelManager.learnerOf('revenue')
   const { delta } = inner
   inner.delta = () => large
   await two.modelSync.keep()

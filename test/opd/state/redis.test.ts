@@ -118,7 +118,7 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
     t.teardown(async () => {
       for (const part of [...syncs, ...managers]) await part.close()
     })
-    const learner = managers[0]!.of('revenue')
+    const learner = managers[0]!.learnerOf('revenue')
     const facts = {
       supplier: 'acme',
       mode: 'revenue' as const,
@@ -127,7 +127,8 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
       publisher: 'p',
     }
     const policy = { minWinRate: 0, explore: 0, holdout: 0 }
-    const chance = () => managers[1]!.of('revenue').decide(facts, policy, 'k', 1, () => 0.5).winIn
+    const chance = () =>
+      managers[1]!.learnerOf('revenue').decide(facts, policy, 'k', 1, () => 0.5).winIn
     const before = chance()
     for (let n = 0; n < 200; n++) {
       const decision = learner.decide(facts, policy, `a${n}`, n, () => 0.5)
@@ -137,7 +138,7 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
     const expectsMore = async () => {
       for (const sync of syncs) await sync.round()
       // What arrived is learned in slices.
-      managers[1]!.of('revenue').advance(1)
+      managers[1]!.learnerOf('revenue').advance(1)
       return chance() > before
     }
     await until(expectsMore, { what: 'the other node expects more wins' })
@@ -249,7 +250,7 @@ t.test('decisions that Redis has lost', { skip: redisAbsent }, async (t) => {
   const server = await startRedis()
   const open = (decisions: readonly ReturnType<typeof record>[]) => {
     const bidLog = new LocalBidLog({ ttl: 60_000, now: Date.now })
-    for (const each of decisions) bidLog.put(each)
+    for (const decision of decisions) bidLog.put(decision)
     const node = new RedisState({
       url: server.url,
       location: 'us',
@@ -259,16 +260,19 @@ t.test('decisions that Redis has lost', { skip: redisAbsent }, async (t) => {
       onNodes() {},
     })
     t.teardown(() => node.close())
-    const decide = (of: ReturnType<typeof record>) => {
-      bidLog.put(of)
-      node.shared.put(of)
+    const decide = (decided: ReturnType<typeof record>) => {
+      bidLog.put(decided)
+      node.shared.put(decided)
     }
     return { node, decide }
   }
   t.teardown(() => server.stop())
   const found = async (node: { shared: RedisState['shared'] }, id: string) =>
     (await node.shared.find(id))?.map(({ supplier }) => supplier).sort()
-  const recent = (id: string, supplier?: string) => ({ ...record(id, supplier), at: Date.now() })
+  const recent = (id: string, supplier?: string) => ({
+    ...record(id, supplier),
+    decidedAt: Date.now(),
+  })
   const many = Array.from({ length: 2000 }, (_, n) => recent(`many-${n}`))
   const { node: one, decide: decideOne } = open(many)
   const { node: two, decide: decideTwo } = open([])
@@ -288,10 +292,10 @@ t.test('decisions that Redis has lost', { skip: redisAbsent }, async (t) => {
     await until(async () => {
       const suppliers = [await found(one, 'x'), await found(two, 'x')]
       t.ok(
-        suppliers.every((each) => each === undefined || each.length === 2),
+        suppliers.every((list) => list === undefined || list.length === 2),
         String(suppliers),
       )
-      return suppliers.every((each) => each !== undefined)
+      return suppliers.every((list) => list !== undefined)
     })
     t.same(await found(two, 'while-away'), ['acme'])
     for (const n of [0, 999, 1999]) t.same(await found(two, `many-${n}`), ['acme'])

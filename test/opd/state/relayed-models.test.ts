@@ -56,7 +56,7 @@ function nodeOf(t: Test, redis: ModelBus) {
     ...{ first, worker },
     sums: () => [sumOf(first), sumOf(worker)],
     async round() {
-      for (const each of syncs) await each.round()
+      for (const sync of syncs) await sync.round()
     },
   }
 }

@@ -29,7 +29,7 @@ function cluster(roles: readonly NodeRole[]) {
       },
     }
     const options = { modelManager, bus: counting, log, role, now: () => now, timers: false }
-    const learner = modelManager.of('revenue')
+    const learner = modelManager.learnerOf('revenue')
     const modelSync = new ModelSync(options)
     return { role, modelManager, modelSync, learner, fetched: () => fetched }
   })
@@ -75,7 +75,7 @@ t.test('the trainer learns from bids and wins of the others', async (t) => {
   t.equal(two, trainer)
   for (const { role, modelManager, fetched } of nodes) {
     t.equal(fetched() > 0, role === 'train', `${role} reads the updates of others`)
-    if (role === 'serve') t.equal(modelManager.models.of('revenue').refits, false)
+    if (role === 'serve') t.equal(modelManager.models.stateOf('revenue').refits, false)
   }
 })
 
@@ -97,6 +97,8 @@ t.test('a version names the same model on every node', async (t) => {
   const later = versions()
   t.ok(later[0]! > one!)
   t.equal(new Set(later).size, 1)
-  const refitting = nodes.filter(({ modelManager }) => modelManager.models.of('revenue').refits)
+  const refitting = nodes.filter(
+    ({ modelManager }) => modelManager.models.stateOf('revenue').refits,
+  )
   t.equal(refitting.length, 1, 'one node refits')
 })

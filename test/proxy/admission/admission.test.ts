@@ -54,10 +54,10 @@ t.test('a bucket is max(2, .1 s of the allotment) deep, one of nothing holds not
     [1000, 100],
   ] as const) {
     const bucket = bucketOf(perSecond, 0)
-    for (const at of [0, 3_600_000]) {
+    for (const start of [0, 3_600_000]) {
       let taken = 0
-      while (bucket.takeToken(at)) taken++
-      t.equal(taken, depth, `${perSecond}/s at ${at} ms`)
+      while (bucket.takeToken(start)) taken++
+      t.equal(taken, depth, `${perSecond}/s at ${start} ms`)
     }
   }
   t.end()
@@ -93,7 +93,7 @@ t.test('a bucket holds its allotment within 1 % over 10 s under three times the 
     const bucket = bucketOf(perSecond, 0)
     let taken = 0
     const gap = 1000 / (3 * perSecond)
-    for (let at = 0; at < 10_000; at += gap) if (bucket.takeToken(at)) taken++
+    for (let time = 0; time < 10_000; time += gap) if (bucket.takeToken(time)) taken++
     const off = Math.abs(taken - 10 * perSecond) / (10 * perSecond)
     t.ok(off <= Math.max(0.0101, 2 / (10 * perSecond)), `${perSecond}/s: ${taken} in 10 s`)
   }

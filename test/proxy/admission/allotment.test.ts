@@ -7,12 +7,12 @@ import { source } from '../../support/random.ts'
 /** The shared bucket, with the clock of the simulation. */
 function sharedBucket() {
   let tokens: number | null = null
-  let at = 0
+  let time = 0
   let demand = 0
   return ({ rate, depth, wanted, arrived }: TokenRequest, now: number): TokenGrant => {
-    tokens = Math.min(depth, (tokens ?? depth) + ((now - at) * rate) / 1000)
-    demand = demand * Math.exp((at - now) / demandMemory) + arrived
-    at = now
+    tokens = Math.min(depth, (tokens ?? depth) + ((now - time) * rate) / 1000)
+    demand = demand * Math.exp((time - now) / demandMemory) + arrived
+    time = now
     const granted = Math.min(wanted, Math.max(0, tokens))
     tokens = Math.min(depth, tokens - granted)
     return { tokens: granted, demand }
@@ -41,16 +41,16 @@ function simulate(nodes: Node[], ends: number, away = (_now: number) => false): 
   const passed: number[] = Array(Math.ceil(ends / slot)).fill(0)
   const lives = ({ from = 0, until = Number.POSITIVE_INFINITY }: Node, now: number) =>
     now >= from && now < until
-  const phase = nodes.map((_node, at) => (at * 17) % 50)
+  const phase = nodes.map((_node, index) => (index * 17) % 50)
   for (let now = 0; now < ends; now++)
-    for (const [at, node] of nodes.entries()) {
+    for (const [index, node] of nodes.entries()) {
       if (!lives(node, now)) continue
       const { bucket, load } = node
-      if (now % 50 === phase[at]) {
+      if (now % 50 === phase[index]) {
         if (away(now)) bucket.lost(now)
         else {
           const request = bucket.request(now)
-          const equal = 1 / nodes.filter((each) => lives(each, now)).length
+          const equal = 1 / nodes.filter((node) => lives(node, now)).length
           if (request !== null) bucket.granted(shared(request, now), equal)
         }
       }
@@ -87,10 +87,10 @@ function holds(
 ) {
   const { most } = extremes(passed, 0)
   t.ok(most <= 1.1 * wanted, `${name}: at most ${most} of ${wanted} a second`)
-  for (const [n, at] of changes.entries()) {
-    const found = extremes(passed, at + settles, changes[n + 1])
-    t.ok(found.least >= 0.95 * wanted, `${name}, from ${at} ms: at least ${found.least}`)
-    t.ok(found.most <= 1.05 * wanted, `${name}, from ${at} ms: at most ${found.most}`)
+  for (const [n, time] of changes.entries()) {
+    const found = extremes(passed, time + settles, changes[n + 1])
+    t.ok(found.least >= 0.95 * wanted, `${name}, from ${time} ms: at least ${found.least}`)
+    t.ok(found.most <= 1.05 * wanted, `${name}, from ${time} ms: at most ${found.most}`)
   }
 }
 
@@ -103,14 +103,14 @@ t.test('any split of the load gets the whole allotment and no more', (t) => {
     [150, 100, 80],
     [3000, 2, 1],
   ]) {
-    const nodes = loads.map((each) => ({ bucket: bucket(), load: () => each }))
+    const nodes = loads.map((load) => ({ bucket: bucket(), load: () => load }))
     holds(t, simulate(nodes, 30_000), 300, loads.join('/'))
   }
   for (const loads of [
     [100, 60, 40],
     [280, 0, 0],
   ]) {
-    const nodes = loads.map((each): Node => ({ bucket: bucket(), load: () => each }))
+    const nodes = loads.map((load): Node => ({ bucket: bucket(), load: () => load }))
     const total = simulate(nodes, 20_000).reduce((sum, n) => sum + n, 0)
     const refused = nodes.reduce((sum, node) => sum + (node.refused ?? 0), 0)
     t.ok(

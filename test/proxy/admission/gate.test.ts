@@ -10,14 +10,14 @@ import { bimodal, lognormal, overload } from '../../../bench/overload/simulated.
 import { type Request, type Scenario, simulate } from '../../../bench/overload/simulation.ts'
 import { Gate } from '../../../proxy/admission/gate.ts'
 
-const steady = (of: Partial<Scenario> & { rate: number; takes: number }): Scenario => ({
+const steady = (scenario: Partial<Scenario> & { rate: number; takes: number }): Scenario => ({
   ...{ slots: 4, cancels: true, deadline: 500, lasts: 6000 },
-  ...{ service: () => of.takes, arrivals: () => of.rate },
-  ...of,
+  ...{ service: () => scenario.takes, arrivals: () => scenario.rate },
+  ...scenario,
 })
 
 const count = (requests: readonly Request[], outcome: Request['outcome']) =>
-  requests.filter((each) => each.outcome === outcome).length
+  requests.filter((request) => request.outcome === outcome).length
 
 t.test('past its capacity a supplier answers in time what it can, from a cold start', (t) => {
   const suppliers = [
@@ -33,13 +33,13 @@ t.test('past its capacity a supplier answers in time what it can, from a cold st
           [5, 0.95],
           [10, 0.9],
         ] as const) {
-          const of = { ...supplier, sigma, cancels }
+          const scenario = { ...supplier, sigma, cancels }
           const name = `${supplier.slots} x ${supplier.mean} ms, sigma ${sigma}, ${times}x, ${cancels ? 'cancels' : 'ignores aborts'}`
           // What is given up keeps the slots of a supplier that ignores aborts, more of them where the latency varies.
           const reached = cancels || sigma === 0 ? goal : goal - 0.01
-          const adaptive = overload(of, times, 1).goodput
+          const adaptive = overload(scenario, times, 1).goodput
           t.ok(adaptive >= reached, `${name}: ${(100 * adaptive).toFixed(1)} %`)
-          const fixed = overload(of, times, 1, supplier.slots).goodput
+          const fixed = overload(scenario, times, 1, supplier.slots).goodput
           t.ok(fixed >= 0.99, `${name}, maxInFlight: ${(100 * fixed).toFixed(1)} %`)
         }
   t.end()
@@ -47,8 +47,8 @@ t.test('past its capacity a supplier answers in time what it can, from a cold st
 
 t.test('what is refused is refused at once, save while the capacity is being found', (t) => {
   for (const maxInFlight of [undefined, 10]) {
-    const of = { slots: 10, takes: 50, deadline: 300, rate: 1000 }
-    const { requests } = simulate(steady({ ...of, ...(maxInFlight && { maxInFlight }) }))
+    const scenario = { slots: 10, takes: 50, deadline: 300, rate: 1000 }
+    const { requests } = simulate(steady({ ...scenario, ...(maxInFlight && { maxInFlight }) }))
     const refused = requests.filter(({ outcome }) => outcome === 'refused')
     const waited = refused.filter(({ arrived, ended }) => arrived > 1000 && ended - arrived > 50)
     t.ok(refused.length > 3000)
@@ -83,12 +83,12 @@ t.test('below its capacity nothing is refused, from the first request on', (t) =
 t.test(
   'many callers at once at a supplier without a limit: none is refused after a second',
   (t) => {
-    const of = { slots: 1e6, takes: 100, rate: 0, callers: 2000, lasts: 3000 }
+    const scenario = { slots: 1e6, takes: 100, rate: 0, callers: 2000, lasts: 3000 }
     for (const [deadline, most] of [
       [500, 2200],
       [1000, 0],
     ] as const) {
-      const { requests } = simulate(steady({ ...of, deadline }))
+      const { requests } = simulate(steady({ ...scenario, deadline }))
       const refused = count(requests, 'refused')
       t.ok(refused <= most, `${refused} of ${requests.length}`)
       const later = requests.filter(({ arrived }) => arrived > 1000)
@@ -99,14 +99,14 @@ t.test(
 )
 
 t.test('a burst that can be answered in time is', (t) => {
-  const cold = (at: number) => (at >= 1000 && at < 1001 ? 300_000 : 0)
+  const cold = (time: number) => (time >= 1000 && time < 1001 ? 300_000 : 0)
   const atOnce = simulate(steady({ slots: 1e6, takes: 100, rate: 0, arrivals: cold })).requests
   t.ok(atOnce.length >= 300)
   t.equal(count(atOnce, 'good'), atOnce.length)
   for (const lasts of [30, 40]) {
-    const arrivals = (at: number) => (at > 3001 && at < 3001 + lasts ? 7000 : 50)
-    const of = { slots: 60, takes: 20, deadline: 120, rate: 50, arrivals }
-    const { requests } = simulate(steady(of))
+    const arrivals = (time: number) => (time > 3001 && time < 3001 + lasts ? 7000 : 50)
+    const scenario = { slots: 60, takes: 20, deadline: 120, rate: 50, arrivals }
+    const { requests } = simulate(steady(scenario))
     t.ok(requests.length > 350)
     t.equal(count(requests, 'refused'), 0)
   }
@@ -114,12 +114,12 @@ t.test('a burst that can be answered in time is', (t) => {
 })
 
 t.test('idle minutes leave the limit what it was', (t) => {
-  const arrivals = (at: number) => {
-    if (at < 2000) return 3000
-    return at < 180_000 ? 2 : 3000
+  const arrivals = (time: number) => {
+    if (time < 2000) return 3000
+    return time < 180_000 ? 2 : 3000
   }
-  const of = { slots: 1e6, takes: 100, rate: 0, arrivals, lasts: 180_100 }
-  const { requests } = simulate(steady(of))
+  const scenario = { slots: 1e6, takes: 100, rate: 0, arrivals, lasts: 180_100 }
+  const { requests } = simulate(steady(scenario))
   t.equal(count(requests, 'good'), requests.length)
   t.end()
 })
@@ -130,12 +130,12 @@ t.test('a restart of a supplier and a pause of our own do no lasting harm', (t) 
     { takes: 50, deadline: 300 },
     { takes: 100, deadline: 500 },
   ]) {
-    const of = { slots: 200, takes, deadline, rate: 500 }
-    const down = (at: number) => at > 3000 && at < 4000
-    const restart = simulate(steady({ ...of, down })).requests
+    const scenario = { slots: 200, takes, deadline, rate: 500 }
+    const down = (time: number) => time > 3000 && time < 4000
+    const restart = simulate(steady({ ...scenario, down })).requests
     t.equal(count(restart, 'refused'), 0)
-    const pausedUntil = (at: number) => (at > 3000 && at < 3200 ? 3200 : at)
-    const paused = simulate(steady({ ...of, pausedUntil })).requests
+    const pausedUntil = (time: number) => (time > 3000 && time < 3200 ? 3200 : time)
+    const paused = simulate(steady({ ...scenario, pausedUntil })).requests
     const later = paused.filter(({ arrived }) => arrived > 3200 + 250)
     t.equal(count(later, 'good'), later.length)
   }
@@ -143,7 +143,7 @@ t.test('a restart of a supplier and a pause of our own do no lasting harm', (t) 
 })
 
 t.test('a slow phase that ends before the deadline costs nothing', (t) => {
-  const service = (at: number) => (at > 3000 && at < 3050 ? 60 : 5)
+  const service = (time: number) => (time > 3000 && time < 3050 ? 60 : 5)
   const { requests } = simulate(steady({ slots: 20, takes: 5, deadline: 120, rate: 1000, service }))
   t.equal(count(requests, 'good'), requests.length)
   t.end()
@@ -154,11 +154,11 @@ t.test('after an overload, and after a supplier that hung, all is answered withi
   const after = ({ requests }: { requests: Request[] }) =>
     requests.filter(({ arrived }) => arrived > ends + 250)
   for (const cancels of [true, false]) {
-    const arrivals = (at: number) => (at < ends ? 400 : 20)
+    const arrivals = (time: number) => (time < ends ? 400 : 20)
     const overload = after(simulate(steady({ takes: 100, rate: 0, arrivals, cancels })))
     t.equal(count(overload, 'good'), overload.length)
   }
-  const service = (at: number) => (at > 2000 && at < ends ? Number.POSITIVE_INFINITY : 10)
+  const service = (time: number) => (time > 2000 && time < ends ? Number.POSITIVE_INFINITY : 10)
   const hung = simulate(steady({ slots: 100, takes: 0, deadline: 120, rate: 1000, service }))
   const calm = after(hung)
   t.equal(count(calm, 'good'), calm.length)
@@ -185,9 +185,9 @@ t.test('failures that come at once do not change the limit, and give their place
   gate.configure(null, 8192, 0)
   const { limit } = gate
   let refused = 0
-  for (let at = 0; at < 1000; at++) {
-    const candidate = { due: at + 120, send() {}, refuse: () => refused++ }
-    if (gate.enter(candidate, at) === 'sent') gate.dropped(at, at + 0.5)
+  for (let index = 0; index < 1000; index++) {
+    const candidate = { due: index + 120, send() {}, refuse: () => refused++ }
+    if (gate.enter(candidate, index) === 'sent') gate.dropped(index, index + 0.5)
     else refused++
   }
   t.equal(refused, 0)
@@ -239,11 +239,11 @@ t.test(
     ]
     for (const { constant, lognormal, ...supplier } of suppliers)
       for (const times of multiples) {
-        const of = { ...supplier, cancels: true }
+        const scenario = { ...supplier, cancels: true }
         const name = `${supplier.slots} x ${supplier.mean} ms, ${times}x`
-        const share = overload({ ...of, sigma: 0 }, times, 1).goodput
+        const share = overload({ ...scenario, sigma: 0 }, times, 1).goodput
         t.ok(share >= constant, `${name}, constant work: ${percent(share)}`)
-        const shares = [1, 2, 3].map((seed) => overload({ ...of, sigma: 0.5 }, times, seed))
+        const shares = [1, 2, 3].map((seed) => overload({ ...scenario, sigma: 0.5 }, times, seed))
         const mean = shares.reduce((sum, { goodput }) => sum + goodput, 0) / shares.length
         t.ok(mean >= lognormal, `${name}, lognormal work: ${percent(mean)}`)
       }
@@ -300,10 +300,10 @@ t.test('the limiter measures what the supplier does without a queue', (t) => {
 
 t.test('after 20 s without an answer in time the limit is soon what it was', (t) => {
   const latency = lognormal(40, 0.1, 1)
-  const service = (at: number) => (at > 5000 && at < 25_000 ? 400 : latency())
+  const service = (time: number) => (time > 5000 && time < 25_000 ? 400 : latency())
   for (const rate of [50, 200, 1000]) {
-    const of = { rate, takes: 40, slots: 1e6, deadline: 120, lasts: 45_000, service }
-    const { requests } = simulate(steady(of))
+    const scenario = { rate, takes: 40, slots: 1e6, deadline: 120, lasts: 45_000, service }
+    const { requests } = simulate(steady(scenario))
     const later = requests.filter(({ arrived }) => arrived > 25_250)
     const good = count(later, 'good') / later.length
     t.ok(good >= 0.97, `${rate}/s: ${percent(good)}`)

@@ -34,22 +34,22 @@ t.test('headers that HTTP obliges a proxy to change are changed, others are not'
   const answer = await raw(proxy.port, post('/bid/acme', '{}', headers))
   t.equal(answer.status, 204)
   const sent = supplier.requests[0]!.headers
-  const of = (name: string) =>
-    sent[sent.findIndex((each, at) => at % 2 === 0 && each.toLowerCase() === name) + 1]
-  t.equal(of('host'), new URL(supplier.url).host)
+  const fieldOf = (name: string) =>
+    sent[sent.findIndex((field, index) => index % 2 === 0 && field.toLowerCase() === name) + 1]
+  t.equal(fieldOf('host'), new URL(supplier.url).host)
   t.equal(
-    of('x-forwarded-for'),
+    fieldOf('x-forwarded-for'),
     '127.0.0.1',
     'an untrusted caller does not say where it comes from',
   )
-  t.equal(of('x-forwarded-host'), 'bids.example')
-  t.equal(of('x-forwarded-proto'), schemeOf())
-  t.equal(of('traceparent'), '00-a-b-01')
+  t.equal(fieldOf('x-forwarded-host'), 'bids.example')
+  t.equal(fieldOf('x-forwarded-proto'), schemeOf())
+  t.equal(fieldOf('traceparent'), '00-a-b-01')
   t.ok(sent.includes('X-UNKNOWN'))
   t.notOk(sent.includes('X-Hop'))
   t.notOk(sent.includes('TE'))
   t.equal(
-    sent.findIndex((each) => /^via$/i.test(each)),
+    sent.findIndex((field) => /^via$/i.test(field)),
     -1,
     'by a setting alone',
   )
@@ -162,7 +162,7 @@ t.test('X-Forwarded-For in several lines is kept whole', async (t) => {
   const lines = 'X-Forwarded-For: 1.1.1.1, 2.2.2.2\r\nx-forwarded-for: 3.3.3.3\r\n'
   await raw(proxy.port, post('/bid/acme', '{}', lines))
   const sent = supplier.requests[0]!.headers
-  const all = sent.filter((_each, at) => /^x-forwarded-for$/i.test(sent[at - 1] ?? ''))
+  const all = sent.filter((_each, index) => /^x-forwarded-for$/i.test(sent[index - 1] ?? ''))
   t.equal(all.join(', '), '1.1.1.1, 2.2.2.2, 3.3.3.3, 127.0.0.1')
 })
 

@@ -13,8 +13,8 @@ const bodies: Record<string, number[]> = {
   'one chunk': [3000],
   'a few small chunks': [1, 2, 3],
   'chunks of one byte': Array(50_000).fill(1),
-  'small and large chunks alternately': Array.from({ length: 200 }, (_, at) =>
-    at % 7 === 3 ? 5000 : at % 5,
+  'small and large chunks alternately': Array.from({ length: 200 }, (_, index) =>
+    index % 7 === 3 ? 5000 : index % 5,
   ),
   'chunks that exactly fill a block': Array(64).fill(1024),
 }
@@ -23,14 +23,14 @@ for (const [name, lengths] of Object.entries(bodies))
   t.test(`${name}: read as added, and counted once`, (t) => {
     const budget = { inFlight: 0, bytes: 0, kept: 0 }
     const chunks = chunksOf(lengths)
-    const whole = Buffer.concat(chunks)
+    const bytes = Buffer.concat(chunks)
     for (const read of ['whole', 'chunks'] as const) {
       const buffer = new BodyBuffer(budget)
       for (const chunk of chunks) buffer.addChunk(chunk)
-      t.equal(buffer.length, whole.length)
-      t.equal(budget.bytes, whole.length)
+      t.equal(buffer.length, bytes.length)
+      t.equal(budget.bytes, bytes.length)
       const out = read === 'whole' ? buffer.wholeBody() : Buffer.concat(buffer.chunks())
-      t.ok(out.equals(whole), read)
+      t.ok(out.equals(bytes), read)
       t.equal(buffer.length, 0)
       buffer.addChunk(Buffer.from('more'))
       t.equal(buffer.wholeBody().toString(), 'more', 'bytes added later are read separately')

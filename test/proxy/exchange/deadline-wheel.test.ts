@@ -74,7 +74,7 @@ t.test('deadlines of more than one turn of the wheel', async (t) => {
   t.same(early, [])
   t.notOk(called.some((entry) => dropped.has(entry)))
   t.same(
-    called.map(({ at }) => at),
-    called.map(({ at }) => at).sort((one, other) => one - other),
+    called.map(({ dueAt }) => dueAt),
+    called.map(({ dueAt }) => dueAt).sort((one, other) => one - other),
   )
 })

@@ -16,15 +16,15 @@ t.test('tmax less its margin is the deadline where it is smaller', async (t) => 
 
 t.test('the deadline holds for a body that is still on its way', async (t) => {
   const { proxy, supplier } = await scripted(t, () => {}, { timeout: '300ms' })
-  const whole = post('/bid/acme', '{"a":1}')
-  for (const cut of [whole.length - 7, whole.length - 1]) {
+  const request = post('/bid/acme', '{"a":1}')
+  for (const cut of [request.length - 7, request.length - 1]) {
     const socket = callTo(proxy.port)
-    socket.write(whole.subarray(0, cut))
+    socket.write(request.subarray(0, cut))
     const head = await new Promise<string>((resolve) => socket.once('data', (d) => resolve(`${d}`)))
     t.match(head, /^HTTP\/1\.1 204 .*\r\nx-bidweir-reason: timeout\r\n/)
     // The rest is skipped, and the connection serves on.
-    socket.write(whole.subarray(cut))
-    socket.write(whole)
+    socket.write(request.subarray(cut))
+    socket.write(request)
     t.match(await new Promise((resolve) => socket.once('data', (d) => resolve(`${d}`))), /timeout/)
     socket.destroy()
   }

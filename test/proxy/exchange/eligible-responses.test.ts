@@ -121,12 +121,15 @@ t.test(
   'bids of an inactive seat are cut whatever the type, or the answer is unreadable',
   async (t) => {
     const { engine } = testEngine({ integrations: [integration('acme')] })
-    const own = await startProxy(
+    const proxyAlone = await startProxy(
       { acme: { endpoints: [supplier.url], timeout: '20s' } },
       { engine },
     )
-    t.teardown(() => own.close())
-    own.proxy.setDirectory(() => ({ inactiveSeats: new Set(['off']), allotment: undefined }), 1)
+    t.teardown(() => proxyAlone.close())
+    proxyAlone.proxy.setDirectory(
+      () => ({ inactiveSeats: new Set(['off']), allotment: undefined }),
+      1,
+    )
     const seat = (name: string) => `{"seat":"${name}","bid":[{"id":"${name}","price":1}]}`
     const bids = `{"seatbid":[${seat('off')},${seat('on')}]}`
     const counted: Partial<Record<ResponseReason, number>> = {}
@@ -137,7 +140,7 @@ t.test(
         [`{"openrtb":{"response":${bids}}}`, 204],
       ] as const) {
         answer = `HTTP/1.1 200 OK\r\n${headers}Content-Length: ${body.length}\r\n\r\n${body}`
-        const seen = await raw(own.port, post('/bid/acme', '{}'))
+        const seen = await raw(proxyAlone.port, post('/bid/acme', '{}'))
         t.equal(seen.status, status, name)
         if (status === 200) t.equal(seen.body, `{"seatbid":[${seat('on')}]}`)
         else t.equal(seen.headers['x-bidweir-reason'], 'unreadable')
@@ -146,7 +149,7 @@ t.test(
         if (reason !== null) counted[reason] = (counted[reason] ?? 0) + 1
       }
     const { responses } = engine.stats.supplierStats('acme')
-    for (const [at, reason] of responseReasons.entries())
-      t.equal(responses[at], counted[reason] ?? 0, reason)
+    for (const [index, reason] of responseReasons.entries())
+      t.equal(responses[index], counted[reason] ?? 0, reason)
   },
 )

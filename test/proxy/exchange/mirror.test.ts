@@ -41,8 +41,8 @@ async function world(t: Test, share = 1, timeout = '20s') {
   }
   const proxy = await startProxy({ acme: route })
   t.teardown(() => Promise.all([proxy.close(), real.close(), mirror.close()]))
-  const bid = (of: object) =>
-    raw(proxy.port, post('/bid/acme?a=1', JSON.stringify(of), 'X-Mine: 1\r\n'))
+  const bid = (body: object) =>
+    raw(proxy.port, post('/bid/acme?a=1', JSON.stringify(body), 'X-Mine: 1\r\n'))
   const counted = (name: string, label: string, value: string) =>
     sample(proxy.registry, `bidweir_mirror_${name}{ssp="acme",${label}="${value}"}`)
   return {
@@ -89,9 +89,9 @@ t.test('status, bids and prices are compared', async (t) => {
   await until(async () => (await sums()).reduce((sum, count) => sum + count, 0) === 7)
   t.same(await sums(), [2, 1, 1, 1, 2])
   t.same([await requests('answer'), await requests('no_bid')], [6, 1])
-  const bids = (of: string) => counted('bids_total', 'of', of)
+  const bids = (route: string) => counted('bids_total', 'of', route)
   t.same([await bids('supplier'), await bids('mirror')], [4, 5])
-  const prices = (of: string) => counted('price_total', 'of', of)
+  const prices = (route: string) => counted('price_total', 'of', route)
   t.same([await prices('supplier'), await prices('mirror')], [5, 7.25])
 })
 

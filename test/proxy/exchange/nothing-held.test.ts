@@ -22,15 +22,15 @@ const pick = <T>(random: Random, values: readonly T[]): T =>
 /** Lengths on both sides of what is read at once, in slices, and not at all. */
 const lengths = [0, 10, 3000, 66_000, 300_000]
 
-function requestOf(at: number, random: Random) {
+function requestOf(caseNumber: number, random: Random) {
   const pad = 'x'.repeat(pick(random, [...lengths, 1_100_000]))
-  const document = JSON.stringify({ id: `${at}`, imp: [{ id: '1' }], pad })
+  const document = JSON.stringify({ id: `${caseNumber}`, imp: [{ id: '1' }], pad })
   const text = random() < 0.1 ? document.slice(0, -5) : document
   const isGzip = random() < 0.4
   const body = isGzip ? zlib.gzipSync(text) : Buffer.from(text)
   if (isGzip && random() < 0.2) body[body.length >> 1]! ^= 0xff
   const coding = isGzip ? 'Content-Encoding: gzip\r\n' : ''
-  const head = `POST /bid/acme HTTP/1.1\r\nHost: x\r\nX-Case: ${at}\r\n${coding}`
+  const head = `POST /bid/acme HTTP/1.1\r\nHost: x\r\nX-Case: ${caseNumber}\r\n${coding}`
   const framing = pick(random, ['Content-Length', 'chunked'])
   const bytes = Buffer.concat(framings[framing]!(body, head).map((part) => Buffer.from(part)))
   const isCut = random() < 0.1
@@ -44,8 +44,8 @@ function requestOf(at: number, random: Random) {
 function bidsOf(random: Random) {
   const adm = `svc_opd=\${SVC_OPD_CONTEXT}${'${SVC_OPD_OUT_BA}${SVC_OPD_CONTEXT}'.repeat(pick(random, [0, 1, 60]))}`
   const pad = 'y'.repeat(pick(random, lengths))
-  return Array.from({ length: pick(random, [0, 1, 1, 3, 200]) }, (_, at) => ({
-    ...{ id: `${at}`, impid: '1', price: 1 + random(), adm, crid: at === 0 ? pad : '' },
+  return Array.from({ length: pick(random, [0, 1, 1, 3, 200]) }, (_, index) => ({
+    ...{ id: `${index}`, impid: '1', price: 1 + random(), adm, crid: index === 0 ? pad : '' },
   }))
 }
 
@@ -85,8 +85,8 @@ function call(port: number, { bytes, leaves }: ReturnType<typeof requestOf>): Pr
 for (const lane of ['fast', 'general'] as const)
   t.test(`the ${lane} lane`, async (t) => {
     const supplier = await rawSupplier((socket, request) => {
-      const at = Number(/x-case: (\d+)/i.exec(request)![1])
-      respond(socket, source(seed * 7_000_003 + at))
+      const caseNumber = Number(/x-case: (\d+)/i.exec(request)![1])
+      respond(socket, source(seed * 7_000_003 + caseNumber))
     })
     const { engine } = testEngine({ integrations: [integration('acme')] })
     const proxy = await startProxy(
@@ -97,8 +97,8 @@ for (const lane of ['fast', 'general'] as const)
     let next = 0
     const caller = async () => {
       while (next < cases) {
-        const at = next++
-        await call(proxy.port, requestOf(at, source(seed * 1_000_003 + at)))
+        const caseNumber = next++
+        await call(proxy.port, requestOf(caseNumber, source(seed * 1_000_003 + caseNumber)))
       }
     }
     await Promise.all(Array.from({ length: atOnce }, caller))

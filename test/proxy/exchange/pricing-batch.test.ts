@@ -103,7 +103,7 @@ t.test('memory is given back when a response is priced at once', async (t) => {
     )
     t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
     const held = () => sample(proxy.registry, 'bidweir_held_bytes')
-    for (let at = 0; at < 3; at++) {
+    for (let index = 0; index < 3; index++) {
       const answer = await raw(proxy.port, post('/bid/acme', request))
       t.notSame(Buffer.from(answer.body, 'latin1'), body, `${name}: priced`)
       await until(

@@ -178,8 +178,8 @@ t.test('few whole requests are decoded at once, few wait, the rest is refused', 
   t.match(decoder, { running: 2, waiting: 64 })
   t.equal(budget.bytes, 2 * limits.maxRequestBytes, 'reserved first')
   const ended = await Promise.all(decodes)
-  t.equal(ended.filter((each) => each === 'overload').length, 4)
-  t.equal(ended.filter((each) => each !== 'overload' && each?.equals(body)).length, 66)
+  t.equal(ended.filter((reason) => reason === 'overload').length, 4)
+  t.equal(ended.filter((outcome) => outcome !== 'overload' && outcome?.equals(body)).length, 66)
   t.match(decoder, { running: 0, waiting: 0 })
   t.equal(budget.bytes, 0)
 })
@@ -191,7 +191,7 @@ t.test('nothing is decoded without the memory for it', async (t) => {
   const long = zlib.gzipSync(request(256 * KiB, noise))
   budget.bytes = 1
   t.equal(await decoder.decodeWhole(long, () => true), 'overload')
-  t.match(decoder.start(long), { whole: false })
+  t.match(decoder.start(long), { isWhole: false })
   budget.bytes = limits.maxHeldBytes - 60 * KiB
   t.equal(decoder.start(long), 'overload')
   const decoded = decoder.bytes
@@ -240,7 +240,7 @@ t.test('the deadline runs while a request waits to be decoded', async (t) => {
   const asked = ask(zlib.gzipSync(request(900 * KiB, noise)), gzip)
   const answer = await asked.finally(async () => {
     const writer = openSync(pipe, 'r+')
-    for (const each of busy) await (await each).close()
+    for (const socket of busy) await (await socket).close()
     closeSync(writer)
   })
   t.equal(answer.headers['x-bidweir-reason'], 'timeout', 'before a thread is free')

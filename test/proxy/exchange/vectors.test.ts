@@ -26,7 +26,7 @@ const realEngine = () =>
       base: 'USD',
     },
     {
-      learners: { of: () => learner, version: () => 1, epoch: () => 0 },
+      learners: { learnerOf: () => learner, version: () => 1, epoch: () => 0 },
       bidLog: new LocalBidLog({ ttl: 60_000, now: Date.now }),
       observer: null,
       shared: null,

@@ -10,9 +10,10 @@ import { sample, startProxy } from '../../support/proxy.ts'
 import { post, raw } from '../../support/raw.ts'
 import { httpSupplier } from '../../support/supplier.ts'
 
-const own = certificate('127.0.0.1')
+const serverCertificate = certificate('127.0.0.1')
 const [ca, otherCa] = [authority('callers'), authority('others')]
-const skip = own === null || ca === null || otherCa === null ? 'openssl not found' : false
+const skip =
+  serverCertificate === null || ca === null || otherCa === null ? 'openssl not found' : false
 
 const issued = skip
   ? null
@@ -36,7 +37,7 @@ interface Answer {
 async function world(t: Test, tls: object, lane: 'fast' | 'general' = 'fast') {
   const supplier = await httpSupplier((_request, response) => response.end('{}'))
   const route = (subjects: string[]) => ({ endpoints: [supplier.url], callers: { subjects } })
-  const settings = { ...own!, clientCa: ca!.cert, ...tls }
+  const settings = { ...serverCertificate!, clientCa: ca!.cert, ...tls }
   const proxy = await startProxy(
     {
       acme: route(['CN=acme']),
@@ -167,7 +168,7 @@ t.test('a quoted alternative name is one name', { skip }, (t) => {
 })
 
 t.test('a TLS setting that no caller could meet is a fault', { skip }, (t) => {
-  const parsed = (tls: object) => proxySchema.safeParse({ tls: { ...own, ...tls } })
+  const parsed = (tls: object) => proxySchema.safeParse({ tls: { ...serverCertificate, ...tls } })
   t.ok(parsed({ clientCa: ca!.cert + otherCa!.cert }).success)
   for (const [path, tls] of [
     ['clientCa', { clientCa: 'nonsense' }],

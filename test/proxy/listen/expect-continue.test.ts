@@ -39,7 +39,7 @@ eachListener((name, skip) => {
     for (const [title, [bytes, statuses, body]] of Object.entries(variants)) {
       const answer = await send(
         bytes,
-        (text) => responsesOf(text)?.filter(({ whole }) => whole).length === statuses.length,
+        (text) => responsesOf(text)?.filter(({ complete }) => complete).length === statuses.length,
       )
       const responses = responsesOf(answer.bytes)!
       t.same(

@@ -59,7 +59,7 @@ const allowedOfRequests: readonly Allowed[] = [
         String(fast.forwarded) === String(general.forwarded) &&
         refused(one) &&
         refused(other) &&
-        one.every(({ body }, at) => body === (other[at]?.body ?? body))
+        one.every(({ body }, index) => body === (other[index]?.body ?? body))
       )
     },
   },
@@ -81,8 +81,8 @@ const allowedOfAnswers: readonly Allowed[] = [
         /X-Forwarded-Proto: https/.test(String(fast.forwarded)) &&
         fast.closed &&
         general.closed &&
-        one?.whole === false &&
-        other?.whole === false &&
+        one?.complete === false &&
+        other?.complete === false &&
         (one.body.startsWith(other.body) || other.body.startsWith(one.body))
       )
     },
@@ -124,8 +124,9 @@ const statusOf = (seen: Seen) => finals(seen)[0]?.status ?? 0
 /** Fields in any order and spelling, less the time. */
 function fieldsOf({ fields }: Response): string {
   const rows: string[] = []
-  for (let at = 0; at < fields.length; at += 2)
-    if (!/^date$/i.test(fields[at]!)) rows.push(`${fields[at]!.toLowerCase()}: ${fields[at + 1]}`)
+  for (let index = 0; index < fields.length; index += 2)
+    if (!/^date$/i.test(fields[index]!))
+      rows.push(`${fields[index]!.toLowerCase()}: ${fields[index + 1]}`)
   return rows.sort().join('\n')
 }
 
@@ -135,9 +136,10 @@ const finals = ({ responses }: Seen) => responses?.filter(({ status }) => status
 function difference(fast: Seen, general: Seen): string | null {
   const shown = (seen: Seen) =>
     finals(seen).map(
-      (each) => `${each.status} ${each.reason}\n${fieldsOf(each)}\n\n${each.body} ${each.whole}`,
+      (response) =>
+        `${response.status} ${response.reason}\n${fieldsOf(response)}\n\n${response.body} ${response.complete}`,
     )
-  const [one, other] = [shown(fast), shown(general)].map((each) => JSON.stringify(each))
+  const [one, other] = [shown(fast), shown(general)].map((list) => JSON.stringify(list))
   if (one !== other) return 'responses'
   if (fast.closed !== general.closed) return 'end'
   return JSON.stringify(fast.forwarded) === JSON.stringify(general.forwarded) ? null : 'forwarded'
@@ -147,7 +149,9 @@ function difference(fast: Seen, general: Seen): string | null {
 function fault(seen: Seen): string | null {
   if (!seen.well) return 'the next request is not served'
   if (seen.responses === null) return 'no sequence of responses'
-  const closing = finals(seen).findIndex((each) => /close/i.test(field(each, 'connection') ?? ''))
+  const closing = finals(seen).findIndex((response) =>
+    /close/i.test(field(response, 'connection') ?? ''),
+  )
   if (closing >= 0 && closing < finals(seen).length - 1) return 'a response behind the last one'
   return null
 }
@@ -160,8 +164,8 @@ interface Ran {
 }
 
 const failed = (allowed: readonly Allowed[], { bytes, fast, general }: Ran): string | null => {
-  const own = fault(fast) ?? fault(general)
-  if (own !== null) return own
+  const found = fault(fast) ?? fault(general)
+  if (found !== null) return found
   const what = difference(fast, general)
   return what === null || allowed.some(({ where }) => where(bytes, fast, general)) ? null : what
 }
@@ -175,24 +179,24 @@ async function fuzz(
   allowed: readonly Allowed[],
   run: (slot: string, random: () => number) => Promise<Ran>,
 ): Promise<string[]> {
-  const runCase = async (slot: string, at: number) => {
-    const ran = await run(slot, source(seed * 1_000_003 + at))
+  const runCase = async (slot: string, number: number) => {
+    const ran = await run(slot, source(seed * 1_000_003 + number))
     return { ran, what: failed(allowed, ran) }
   }
   const suspects: number[] = []
   let next = 0
   const work = async (slot: string) => {
-    for (let at = next++; at < count; at = next++)
-      if ((await runCase(slot, at)).what !== null) suspects.push(at)
+    for (let number = next++; number < count; number = next++)
+      if ((await runCase(slot, number)).what !== null) suspects.push(number)
   }
   await Promise.all(slots.map(work))
   const failures: string[] = []
-  for (const at of suspects) {
-    let { ran, what } = await runCase(slots[0]!, at)
+  for (const number of suspects) {
+    let { ran, what } = await runCase(slots[0]!, number)
     for (let tries = 1; what !== null && tries < 8; tries++)
-      ({ ran, what } = await runCase(slots[0]!, at))
+      ({ ran, what } = await runCase(slots[0]!, number))
     if (what === null) continue
-    failures.push(`FUZZ_SEED=${seed}, case ${at}: ${what}\n${JSON.stringify(ran, null, 1)}`)
+    failures.push(`FUZZ_SEED=${seed}, case ${number}: ${what}\n${JSON.stringify(ran, null, 1)}`)
     if (failures.length === 20) break
   }
   return failures
@@ -250,7 +254,7 @@ test('mutated answers of suppliers', async (t, transport) => {
         lane.converse(
           bid(slot, '{"id":"1"}'),
           null,
-          (text) => responsesOf(text)?.some(({ whole }) => whole) ?? false,
+          (text) => responsesOf(text)?.some(({ complete }) => complete) ?? false,
         )
       // The second time its head is a known one.
       if (repeated) await ask()

@@ -54,9 +54,9 @@ eachListener((name, skip) => {
         t.equal(others.length, 0, `${title}: one response`)
         t.equal(field(response!, 'connection'), 'close', title)
         t.ok(answer.closed)
-        const own = first in served ? ['/openrtb {}'] : []
+        const ownRequests = first in served ? ['/openrtb {}'] : []
         t.equal(response!.status < 300, first in served, title)
-        t.same(await reached(), [...own, '/openrtb "after"'], title)
+        t.same(await reached(), [...ownRequests, '/openrtb "after"'], title)
       }
   })
 
@@ -75,7 +75,7 @@ eachListener((name, skip) => {
       const answer = await send(bytes + bid('"behind"'), (text) => text.endsWith('ok'))
       const responses = finals(answer.bytes)
       t.same(
-        responses.map((each) => [each.status, field(each, 'connection')]),
+        responses.map((response) => [response.status, field(response, 'connection')]),
         [
           [status, 'keep-alive'],
           [200, 'keep-alive'],
@@ -94,8 +94,8 @@ eachListener((name, skip) => {
         maxConnectionAge: '0s',
       })
       supplier.requests.length = 0
-      for (const each of [bid('{}'), chunked('Host: a\r\n')]) {
-        const { bytes, closed } = await send(each.repeat(3))
+      for (const request of [bid('{}'), chunked('Host: a\r\n')]) {
+        const { bytes, closed } = await send(request.repeat(3))
         t.ok(closed)
         const connections = finals(bytes).map((response) => field(response, 'connection'))
         t.same(connections, [...connections.slice(1).map(() => 'keep-alive'), 'close'])

@@ -75,7 +75,8 @@ t.test('a caller that ends its side while it waits has left', async (t) => {
 /** The parts of a request of caller `n`, of the same length for each, with a body of its own. */
 type Parts = (n: number) => { parts: string[]; bodies: string[] }
 const bodyOf = (n: number) => `{"id":"${String(n).padStart(4, '0').repeat(600)}"}`
-const cut = (text: string, ...at: number[]) => [0, ...at].map((from, k) => text.slice(from, at[k]))
+const cut = (text: string, ...cuts: number[]) =>
+  [0, ...cuts].map((from, k) => text.slice(from, cuts[k]))
 const plainOf = (n: number) => post('/bid/acme', bodyOf(n)).toString('latin1')
 
 const framings: Record<string, Parts> = {

@@ -117,7 +117,7 @@ t.test('a caller that leaves cancels the upstream request', async (t) => {
 t.test(
   'a head of many fields comes whole, a 204 without a length, a foreign coding not at all',
   async (t) => {
-    const many = Array.from({ length: 2500 }, (_, at) => `X-${at}: 1\r\n`).join('')
+    const many = Array.from({ length: 2500 }, (_, index) => `X-${index}: 1\r\n`).join('')
     let answer = ''
     const { proxy } = await passTo(t, (socket) => socket.write(answer))
     answer = `HTTP/1.1 200 OK\r\n${many}Content-Length: 2\r\n\r\nok`

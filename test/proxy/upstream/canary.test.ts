@@ -19,7 +19,7 @@ for (const lane of ['fast', 'general'] as const)
         canary: { endpoints: [{ url: canary.url, weight: 2 }], share: 0.2 },
       }
       const nodes = [await startProxy({ acme: route }, { lane }), await startProxy({ acme: route })]
-      t.teardown(() => Promise.all([...nodes, main, canary].map((each) => each.close())))
+      t.teardown(() => Promise.all([...nodes, main, canary].map((server) => server.close())))
       const [node, other] = nodes as [(typeof nodes)[0], (typeof nodes)[0]]
       const auction = (n: number) => JSON.stringify({ id: `auction-${n}`, imp: [{ id: '1' }] })
       const bid = async (port: number, body: string) =>
@@ -66,7 +66,7 @@ t.test('the endpoints of a canary are ejected, checked and shown as others are',
   const proxy = await startProxy({
     acme: { endpoints: [main.url], canary: { endpoints: [broken.url, good.url], share: 1 } },
   })
-  t.teardown(() => Promise.all([proxy, main, broken, good].map((each) => each.close())))
+  t.teardown(() => Promise.all([proxy, main, broken, good].map((server) => server.close())))
   for (let n = 0; n < 60; n++) await raw(proxy.port, post('/bid/acme', `{"id":"${n}"}`))
   t.equal(main.requests.length, 0, 'all auctions are for the canary')
   const supplier = proxy.proxy.suppliers.get('acme')!

@@ -6,9 +6,9 @@ import { source } from '../../support/random.ts'
 import { post, raw } from '../../support/raw.ts'
 import { httpSupplier } from '../../support/supplier.ts'
 
-const endpoint = (name: string, of: object = {}) => ({
+const endpoint = (name: string, more: object = {}) => ({
   ...{ name, weight: 1, zone: undefined, priority: 0, inFlight: 0, available: true, usable: true },
-  ...of,
+  ...more,
 })
 type Row = ReturnType<typeof endpoint>
 
@@ -58,7 +58,7 @@ t.test('the second priority is used while less than half of the first is availab
       .map(([name]) => name)
       .sort()
   t.same(used(), ['a1', 'a2', 'a3', 'a4'])
-  for (const each of first.slice(0, 2)) each.available = false
+  for (const endpoint of first.slice(0, 2)) endpoint.available = false
   t.same(used(), ['a3', 'a4'], 'half of them are enough')
   first[2]!.available = false
   t.same(used(), ['b1', 'b2'])
@@ -74,7 +74,7 @@ t.test('if too few endpoints of every priority are available, all are used', (t)
   const { 1: one, 2: two, 3: three } = shares(all)
   t.ok(one! > 0.4 && two! > 0.4, 'the one that failed its health checks gets requests')
   t.equal(three, 0, 'the one that failed requests gets none')
-  for (const each of all) each.usable = false
+  for (const endpoint of all) endpoint.usable = false
   t.ok(near(shares(all), { 1: 1 / 3, 2: 1 / 3, 3: 1 / 3 }), 'the last resort is all')
   t.end()
 })

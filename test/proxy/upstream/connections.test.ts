@@ -87,7 +87,7 @@ for (const lane of ['fast', 'general'] as const)
 
 for (const lane of ['fast', 'general'] as const)
   t.test(`${lane}: a body that is text arrives byte for byte`, async (t) => {
-    const every = String.fromCharCode(...Array.from({ length: 256 }, (_, at) => at))
+    const every = String.fromCharCode(...Array.from({ length: 256 }, (_, index) => index))
     const supplier = await rawSupplier((socket, request) =>
       socket.write(
         `HTTP/1.1 200 OK\r\nContent-Length: 256\r\n\r\n${request.slice(-256)}`,

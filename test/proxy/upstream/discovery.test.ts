@@ -15,11 +15,11 @@ async function world(t: Test, count: number) {
     suppliers.push(await httpSupplier((_request, response) => response.end('{}')))
   t.teardown(() => {
     server.close()
-    return Promise.all(suppliers.map((each) => each.close()))
+    return Promise.all(suppliers.map((supplier) => supplier.close()))
   })
-  const record = (at: number, of: Partial<ServedRecord> = {}): ServedRecord => ({
-    ...{ name: 'bid.test', port: Number(new URL(suppliers[at]!.url).port) },
-    ...{ weight: 1, priority: 0, ...of },
+  const record = (index: number, more: Partial<ServedRecord> = {}): ServedRecord => ({
+    ...{ name: 'bid.test', port: Number(new URL(suppliers[index]!.url).port) },
+    ...{ weight: 1, priority: 0, ...more },
   })
   const counts = () => suppliers.map(({ requests }) => requests.length)
   return { table, server, suppliers, record, counts }

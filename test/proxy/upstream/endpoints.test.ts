@@ -28,17 +28,17 @@ function endpoints(count: number, outliers: object = {}) {
     const log = new EndpointLog({ info: write, warn: write, error: write }, 'acme', url)
     return new Endpoint({ url, weight: 1, priority: 0 }, { resolver, lane: 'fast' }, log)
   })
-  return { clock, lines, all, of: new Endpoints(all, options(clock, outliers)) }
+  return { clock, lines, all, table: new Endpoints(all, options(clock, outliers)) }
 }
 
 t.test('of two endpoints the less busy one is chosen', (t) => {
-  const { all, of } = endpoints(2)
+  const { all, table } = endpoints(2)
   all[0]!.inFlight = 1
-  for (let n = 0; n < 100; n++) if (of.choose() !== all[1]) t.fail('the busier of both')
+  for (let n = 0; n < 100; n++) if (table.choose() !== all[1]) t.fail('the busier of both')
   all[1]!.inFlight = 1
-  const counts = all.map((each) => {
+  const counts = all.map((endpoint) => {
     let chosen = 0
-    for (let n = 0; n < 1000; n++) if (of.choose() === each) chosen++
+    for (let n = 0; n < 1000; n++) if (table.choose() === endpoint) chosen++
     return chosen
   })
   t.ok(
@@ -49,10 +49,10 @@ t.test('of two endpoints the less busy one is chosen', (t) => {
 })
 
 t.test('of many the busiest is never chosen, all others are', (t) => {
-  const { all, of } = endpoints(5)
-  for (const [n, each] of all.entries()) each.inFlight = n
+  const { all, table } = endpoints(5)
+  for (const [n, endpoint] of all.entries()) endpoint.inFlight = n
   const chosen = new Set<Endpoint>()
-  for (let n = 0; n < 500; n++) chosen.add(of.choose())
+  for (let n = 0; n < 500; n++) chosen.add(table.choose())
   t.same([...chosen].map(({ inFlight }) => inFlight).sort(), [0, 1, 2, 3])
   t.end()
 })
@@ -77,42 +77,42 @@ t.test('an endpoint that hangs gets no requests beside one that answers', async 
 })
 
 t.test('ejected after five failures in a row, twice as long each time, probed once', (t) => {
-  const { clock, all, of } = endpoints(2)
+  const { clock, all, table } = endpoints(2)
   const [bad, good] = all as [Endpoint, Endpoint]
   const chosen = () => {
     const seen = new Set<Endpoint>()
-    for (let n = 0; n < 50; n++) seen.add(of.choose())
+    for (let n = 0; n < 50; n++) seen.add(table.choose())
     return seen
   }
-  for (let n = 0; n < 4; n++) of.failed(bad, 'timeout')
-  of.succeeded(bad)
-  for (let n = 0; n < 4; n++) of.failed(bad, 'timeout')
+  for (let n = 0; n < 4; n++) table.failed(bad, 'timeout')
+  table.succeeded(bad)
+  for (let n = 0; n < 4; n++) table.failed(bad, 'timeout')
   t.equal(bad.ejected, false, 'not in a row')
-  of.failed(bad, 'timeout')
+  table.failed(bad, 'timeout')
   for (const time of [1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]) {
     t.equal(bad.ejected, true)
     clock.now += time - 1
     t.same([...chosen()], [good], `nothing for ${time} ms`)
     clock.now += 1
     let probes = 0
-    for (let n = 0; n < 200; n++) if (of.choose() === bad) probes++
+    for (let n = 0; n < 200; n++) if (table.choose() === bad) probes++
     t.equal(probes, 1, 'one probe at a time')
-    of.failed(bad, 'timeout')
+    table.failed(bad, 'timeout')
   }
   clock.now += 60_000
   t.ok(chosen().has(bad), 'probed again')
-  of.succeeded(bad)
+  table.succeeded(bad)
   t.equal(bad.ejected, false)
   t.equal(chosen().size, 2, 'it is back')
-  for (let n = 0; n < 5; n++) of.failed(bad, 'timeout')
+  for (let n = 0; n < 5; n++) table.failed(bad, 'timeout')
   clock.now += 1000
   t.ok(chosen().has(bad), 'and its time begins anew')
   t.end()
 })
 
 t.test('the last endpoint is never ejected', (t) => {
-  const { all, of } = endpoints(3)
-  for (const each of all) for (let n = 0; n < 20; n++) of.failed(each, 'timeout')
+  const { all, table } = endpoints(3)
+  for (const endpoint of all) for (let n = 0; n < 20; n++) table.failed(endpoint, 'timeout')
   t.same(
     all.map(({ ejected }) => ejected),
     [true, true, false],
@@ -122,9 +122,9 @@ t.test('the last endpoint is never ejected', (t) => {
 
 t.test('at most a share of the endpoints is ejected, rounded up', (t) => {
   const ejected = (count: number, maxEjectedShare: number) => {
-    const { all, of } = endpoints(count, { maxEjectedShare, consecutive: 1 })
-    for (const each of all) of.failed(each, 'timeout')
-    return all.filter((each) => each.ejected).length
+    const { all, table } = endpoints(count, { maxEjectedShare, consecutive: 1 })
+    for (const endpoint of all) table.failed(endpoint, 'timeout')
+    return all.filter((endpoint) => endpoint.ejected).length
   }
   t.same(
     [2, 3, 4, 5, 10].map((count) => ejected(count, 0.5)),
@@ -137,12 +137,12 @@ t.test('at most a share of the endpoints is ejected, rounded up', (t) => {
 })
 
 t.test('an endpoint is ejected for its share of failures once there are enough requests', (t) => {
-  const { clock, all, of } = endpoints(3, { errorShare: 0.2, minRequests: 20 })
+  const { clock, all, table } = endpoints(3, { errorShare: 0.2, minRequests: 20 })
   const [bad] = all as [Endpoint]
   const rounds = (count: number) => {
     for (let n = 0; n < count && !bad.ejected; n++)
-      if (n % 3 === 0) of.failed(bad, 503)
-      else of.succeeded(bad)
+      if (n % 3 === 0) table.failed(bad, 503)
+      else table.succeeded(bad)
   }
   rounds(19)
   t.equal(bad.ejected, false, 'a third of too few')
@@ -152,99 +152,99 @@ t.test('an endpoint is ejected for its share of failures once there are enough r
   rounds(3)
   t.equal(bad.ejected, true)
   clock.now += 1000
-  t.equal(of.choose(), bad, 'probed')
-  of.succeeded(bad)
+  t.equal(table.choose(), bad, 'probed')
+  table.succeeded(bad)
   rounds(18)
   t.equal(bad.ejected, false, 'counted anew')
   for (let n = 0; n < 60; n++) {
-    if (n % 6 === 0) of.failed(all[1]!, 503)
-    else of.succeeded(all[1]!, 1)
+    if (n % 6 === 0) table.failed(all[1]!, 503)
+    else table.succeeded(all[1]!, 1)
   }
   t.equal(all[1]!.ejected, false, 'a sixth is less than a fifth')
   t.end()
 })
 
 t.test('an endpoint is ejected for its mean response time', (t) => {
-  const { clock, all, lines, of } = endpoints(2, { latencyShare: 0.5, minRequests: 10 })
+  const { clock, all, lines, table } = endpoints(2, { latencyShare: 0.5, minRequests: 10 })
   const [slow, quick] = all as [Endpoint, Endpoint]
-  for (let n = 0; n < 100; n++) of.succeeded(quick, 49)
-  for (let n = 0; n < 9; n++) of.succeeded(slow, 80)
+  for (let n = 0; n < 100; n++) table.succeeded(quick, 49)
+  for (let n = 0; n < 9; n++) table.succeeded(slow, 80)
   t.same([slow.ejected, quick.ejected], [false, false])
-  of.succeeded(slow, 80)
+  table.succeeded(slow, 80)
   t.equal(slow.ejected, true, 'of a timeout of 100 ms')
   t.match(lines, [{ state: 'ejected', reason: 'slow' }])
-  for (let n = 0; n < 100; n++) of.succeeded(quick, 80)
+  for (let n = 0; n < 100; n++) table.succeeded(quick, 80)
   t.equal(quick.ejected, false, 'the last one')
   clock.now += 1000
-  t.equal(of.choose(), slow)
-  of.succeeded(slow, 10)
+  t.equal(table.choose(), slow)
+  table.succeeded(slow, 10)
   t.equal(slow.state, 'up')
   t.end()
 })
 
 t.test('each change of a state is logged once, with its reason', (t) => {
-  const { clock, lines, all, of } = endpoints(2)
+  const { clock, lines, all, table } = endpoints(2)
   const [bad] = all as [Endpoint]
-  const at = { ssp: 'acme', endpoint: 'http://127.0.0.1:1/bid' }
+  const labels = { ssp: 'acme', endpoint: 'http://127.0.0.1:1/bid' }
   const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
-  for (let n = 0; n < 50; n++) of.failed(bad, n === 0 ? refused : 503)
+  for (let n = 0; n < 50; n++) table.failed(bad, n === 0 ? refused : 503)
   t.same(lines, [
-    { ...at, state: 'failing', reason: 'refused', err: 'connect ECONNREFUSED' },
-    { ...at, state: 'ejected', reason: 'status', status: 503 },
+    { ...labels, state: 'failing', reason: 'refused', err: 'connect ECONNREFUSED' },
+    { ...labels, state: 'ejected', reason: 'status', status: 503 },
   ])
   t.equal(bad.state, 'ejected')
   clock.now += 1000
-  of.succeeded(bad)
-  of.succeeded(bad)
-  t.same(lines.slice(2), [{ ...at, state: 'up' }])
+  table.succeeded(bad)
+  table.succeeded(bad)
+  t.same(lines.slice(2), [{ ...labels, state: 'up' }])
   t.equal(bad.state, 'up')
   t.end()
 })
 
 t.test('an endpoint that comes and goes is logged ever more seldom', (t) => {
-  const { clock, lines, all, of } = endpoints(1)
+  const { clock, lines, all, table } = endpoints(1)
   for (let n = 0; n < 1000; n++) {
     clock.now += 100
-    if (n % 2 === 0) of.failed(all[0]!, 'timeout')
-    else of.succeeded(all[0]!)
+    if (n % 2 === 0) table.failed(all[0]!, 'timeout')
+    else table.succeeded(all[0]!)
   }
   t.equal(lines.length, 8, 'in 100 s: after 0, 10, 30 and 70 s')
   clock.now += 700_000
-  of.failed(all[0]!, 'timeout')
+  table.failed(all[0]!, 'timeout')
   t.match(lines.at(-1), { state: 'failing' }, 'a failure that stays is logged in the end')
-  of.succeeded(all[0]!)
+  table.succeeded(all[0]!)
   clock.now += 10_000
-  of.failed(all[0]!, 'timeout')
+  table.failed(all[0]!, 'timeout')
   t.equal(lines.length, 11, 'after a long silence at once, as in the beginning')
   t.end()
 })
 
 t.test('an ejection is logged although failures are not any more', (t) => {
-  const { clock, lines, all, of } = endpoints(2)
+  const { clock, lines, all, table } = endpoints(2)
   const fail = (count: number) => {
-    for (let n = 0; n < count; n++) of.failed(all[0]!, 'timeout')
+    for (let n = 0; n < count; n++) table.failed(all[0]!, 'timeout')
   }
   fail(1)
-  of.succeeded(all[0]!)
+  table.succeeded(all[0]!)
   fail(1)
   t.match(lines, [{ state: 'failing' }, { state: 'up' }], 'failures are not logged for a while')
   fail(4)
   t.match(lines.slice(2), [{ state: 'ejected', reason: 'timeout' }])
   clock.now += 1000
-  of.succeeded(of.choose())
+  table.succeeded(table.choose())
   fail(5)
   t.match(lines.slice(3), [{ state: 'up' }], 'nor then is a second ejection')
   t.end()
 })
 
 t.test('checks that succeed again end an ejection', (t) => {
-  const { lines, all, of } = endpoints(2)
-  for (let n = 0; n < 5; n++) of.failed(all[0]!, 'timeout')
-  of.setHealth(all[0]!, 'status 503')
-  of.setHealth(all[0]!, null)
+  const { lines, all, table } = endpoints(2)
+  for (let n = 0; n < 5; n++) table.failed(all[0]!, 'timeout')
+  table.setHealth(all[0]!, 'status 503')
+  table.setHealth(all[0]!, null)
   t.equal(all[0]!.state, 'up')
   t.match(lines.at(-1), { state: 'up', reason: 'health_check' })
-  const chosen = new Set(Array.from({ length: 100 }, () => of.choose()))
+  const chosen = new Set(Array.from({ length: 100 }, () => table.choose()))
   t.ok(chosen.has(all[0]!), 'it gets requests at once')
   t.end()
 })

@@ -6,7 +6,7 @@ import { httpSupplier } from '../../support/supplier.ts'
 
 /** The values of a header, by its name in any case. */
 const valuesOf = (headers: readonly string[], wanted: string) =>
-  headers.filter((_value, at) => at % 2 === 1 && headers[at - 1]!.toLowerCase() === wanted)
+  headers.filter((_value, index) => index % 2 === 1 && headers[index - 1]!.toLowerCase() === wanted)
 
 for (const lane of ['fast', 'general'] as const)
   t.test(`${lane} lane: headers are set, replaced and removed`, async (t) => {

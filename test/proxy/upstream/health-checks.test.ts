@@ -24,8 +24,8 @@ async function checked(t: Test) {
   return Object.assign(state, { supplier, url: supplier.url })
 }
 
-const stateOf = (proxy: TestProxy, at: number) =>
-  proxy.proxy.suppliers.get('acme')!.endpoints.all[at]!.state
+const stateOf = (proxy: TestProxy, index: number) =>
+  proxy.proxy.suppliers.get('acme')!.endpoints.all[index]!.state
 
 const send = async (proxy: TestProxy, count: number) => {
   const statuses = new Set<number>()
@@ -140,11 +140,11 @@ t.test('a check that fails now and then changes nothing', async (t) => {
 
 t.test('while all fail their checks, all get bids', async (t) => {
   const all = [await checked(t), await checked(t), await checked(t)]
-  for (const each of all) each.health = 500
+  for (const endpoint of all) endpoint.health = 500
   const endpoints = all.map(({ url }) => url)
   const proxy = await startProxy({ acme: { endpoints, healthCheck: fast } })
   t.teardown(() => proxy.close())
-  await until(() => [0, 1, 2].every((at) => stateOf(proxy, at) === 'unhealthy'))
+  await until(() => [0, 1, 2].every((index) => stateOf(proxy, index) === 'unhealthy'))
   t.same(await send(proxy, 60), [200])
   t.ok(all.every(({ bids }) => bids > 0))
   t.equal(await sample(proxy.registry, 'bidweir_endpoints_panic{ssp="acme"}'), 1)

@@ -10,7 +10,7 @@ import { OutgoingRequest } from '../../../proxy/wire/outgoing-heads.ts'
 import { until } from '../../support/until.ts'
 
 const name = 'bids.example'
-const at = (...addresses: string[]): LookupAddress[] =>
+const lookups = (...addresses: string[]): LookupAddress[] =>
   addresses.map((address) => ({ address, family: 4 }))
 
 function resolving(first: LookupAddress[] | Error) {
@@ -40,7 +40,7 @@ function resolving(first: LookupAddress[] | Error) {
 }
 
 t.test('every address is used in turn, from memory', async (t) => {
-  const { resolver, state, lookup } = resolving(at('10.0.0.1', '10.0.0.2'))
+  const { resolver, state, lookup } = resolving(lookups('10.0.0.1', '10.0.0.2'))
   t.teardown(() => resolver.close())
   const used = [await lookup(), await lookup(), await lookup()]
   t.strictSame(used, ['10.0.0.1', '10.0.0.2', '10.0.0.1'])
@@ -48,11 +48,11 @@ t.test('every address is used in turn, from memory', async (t) => {
 })
 
 t.test('new addresses are taken without a request that waits for them', async (t) => {
-  const { resolver, state, lookup, asked } = resolving(at('10.0.0.1'))
+  const { resolver, state, lookup, asked } = resolving(lookups('10.0.0.1'))
   t.teardown(() => resolver.close())
-  for (const each of [name, '127.0.0.1']) resolver.watch(each)
+  for (const address of [name, '127.0.0.1']) resolver.watch(address)
   t.equal(await lookup(), '10.0.0.1')
-  state.answer = at('10.0.0.9')
+  state.answer = lookups('10.0.0.9')
   await asked(state.asked + 1)
   t.equal(await lookup(), '10.0.0.9')
 })
@@ -60,7 +60,7 @@ t.test('new addresses are taken without a request that waits for them', async (t
 t.test(
   'the last addresses remain in use while no server answers, or one answers without addresses',
   async (t) => {
-    const { resolver, state, lookup, asked } = resolving(at('10.0.0.1'))
+    const { resolver, state, lookup, asked } = resolving(lookups('10.0.0.1'))
     t.teardown(() => resolver.close())
     await lookup()
     for (const answer of [new Error('SERVFAIL'), []]) {
@@ -73,7 +73,7 @@ t.test(
 )
 
 t.test('an address that failed is passed over for a while, never the only one', async (t) => {
-  const { resolver, state, lookup } = resolving(at('10.0.0.1', '10.0.0.2'))
+  const { resolver, state, lookup } = resolving(lookups('10.0.0.1', '10.0.0.2'))
   t.teardown(() => resolver.close())
   await lookup()
   resolver.failed(name, '10.0.0.2')
@@ -100,7 +100,7 @@ t.test('a name that does not exist is looked up once a second, an address never'
   state.clock = 1000
   await t.rejects(lookup())
   t.equal(state.asked, 2)
-  for (const each of ['127.0.0.1', '[::1]', '::1']) resolver.watch(each)
+  for (const address of ['127.0.0.1', '[::1]', '::1']) resolver.watch(address)
   t.equal(state.asked, 2)
 })
 
@@ -137,7 +137,7 @@ for (const lane of ['fast', 'general'] as const)
     await new Promise<void>((resolve) => answering.listen(port, '127.0.0.1', resolve))
     const resolver = createResolver({
       onError: () => {},
-      resolve: async () => at('127.0.0.2', '127.0.0.1'),
+      resolve: async () => lookups('127.0.0.2', '127.0.0.1'),
     })
     const connections = new ConnectionPool(`http://bids.example:${port}`, { resolver, lane })
     t.teardown(() => {

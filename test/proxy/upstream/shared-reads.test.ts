@@ -34,6 +34,6 @@ t.test('responses that wait for their requests keep their bytes', async (t) => {
   const answers = await Promise.all(Array.from({ length: 24 }, () => raw(proxy.port, message)))
   t.strictSame(
     answers.map(({ body }) => body).sort(),
-    Array.from({ length: 24 }, (_, each) => responseOf(each)).sort(),
+    Array.from({ length: 24 }, (_, number) => responseOf(number)).sort(),
   )
 })

@@ -55,13 +55,13 @@ async function endpoint(t: Test, options: TlsOptions = {}, ca: Authority | null 
 
 for (const lane of ['fast', 'general'] as const) {
   const world = async (t: Test, url: string, tls: object) => {
-    const route = (of: object) => ({ endpoints: [url], tls: of, onFailure: 'status' })
+    const route = (tls: object) => ({ endpoints: [url], tls: tls, onFailure: 'status' })
     const proxy = await startProxy({ acme: route(tls) }, { lane })
     t.teardown(() => proxy.close())
     return {
       proxy,
       status: async () => (await raw(proxy.port, post('/bid/acme', '{}'))).status,
-      reload: (of: object) => proxy.setSupplier('acme', route(of)),
+      reload: (tls: object) => proxy.setSupplier('acme', route(tls)),
       /** What the log says of the failure. */
       fault: () => JSON.stringify(proxy.lines),
     }

@@ -13,12 +13,12 @@ function read(text: string, step = text.length) {
       body += bytes.toString('latin1', from, to)
     },
   }
-  for (let at = 0; at < text.length; at += step) {
-    const part = Buffer.from(text.slice(at, at + step), 'latin1')
+  for (let start = 0; start < text.length; start += step) {
+    const part = Buffer.from(text.slice(start, start + step), 'latin1')
     const end = reader.read(part, 0, pieces)
     if (end < 0 || reader.tooLarge) return null
     if (reader.done)
-      return { body, calls, behind: part.length - end + text.length - at - part.length }
+      return { body, calls, behind: part.length - end + text.length - start - part.length }
   }
   return { body, calls, behind: -1 }
 }
@@ -26,7 +26,9 @@ function read(text: string, step = text.length) {
 t.test(
   'chunks of one read are one piece: a buffer a byte would take a hundred times its size',
   (t) => {
-    const letters = Array.from({ length: 5000 }, (_, at) => String.fromCharCode(97 + (at % 26)))
+    const letters = Array.from({ length: 5000 }, (_, index) =>
+      String.fromCharCode(97 + (index % 26)),
+    )
     const text = `${letters.map((letter) => `1\r\n${letter}\r\n`).join('')}0\r\n\r\n`
     t.same(read(text), { body: letters.join(''), calls: 1, behind: 0 })
     for (const step of [1, 2, 3, 7, 64, 4096])

@@ -106,21 +106,23 @@ t.test('requests for several suppliers on one connection each get their own head
       ]),
     ),
   )
-  t.teardown(() => Promise.all([proxy.close(), ...suppliers.map((each) => each.close())]))
+  t.teardown(() => Promise.all([proxy.close(), ...suppliers.map((supplier) => supplier.close())]))
   const long = `?q=${'x'.repeat(600)}`
   const queries = ['', '?a=1', '?a=2', long, '?a=2', '']
   const sent = queries.flatMap((query) => [0, 1, 2, 1].map((nth) => ({ nth, query })))
   const caller = keptOpen(proxy.port)
-  for (const [at, { nth, query }] of sent.entries()) {
-    const body = `{"id":"${at}"}`
+  for (const [index, { nth, query }] of sent.entries()) {
+    const body = `{"id":"${index}"}`
     t.equal((await caller.ask(post(`/bid/s${nth}${query}`, body))).body, body)
   }
   caller.end()
   for (const [nth, { url, requests }] of suppliers.entries()) {
     const { host, pathname } = new URL(url)
-    const wanted = sent.flatMap((each, at) => (each.nth === nth ? [{ ...each, at }] : []))
+    const wanted = sent.flatMap((request, index) =>
+      request.nth === nth ? [{ ...request, at: index }] : [],
+    )
     t.strictSame(
-      requests.map((each) => each.url),
+      requests.map((request) => request.url),
       wanted.map(({ query }) => `${pathname}${query}`),
     )
     for (const { headers } of requests) {
@@ -156,9 +158,9 @@ t.test(
       sent.map(([body]) => body),
     )
     const fieldOf = (headers: string[], name: string) => headers[headers.indexOf(name) + 1]
-    for (const [at, { headers, body }] of supplier.requests.entries()) {
+    for (const [index, { headers, body }] of supplier.requests.entries()) {
       t.equal(fieldOf(headers, 'Content-Length'), String(body.length))
-      const trace = /: (.*)\r/.exec(sent[at]![1])?.[1]
+      const trace = /: (.*)\r/.exec(sent[index]![1])?.[1]
       t.equal(headers.includes('traceparent') ? fieldOf(headers, 'traceparent') : undefined, trace)
     }
   },

@@ -65,8 +65,8 @@ async function world(t: Test) {
   }
   for (const notice of notices.slice(0, 59)) await node.notify(notice)
   const path = '/api/svc/curve/?ssp=acme&publisher=p1&domain=d1.example&in=2'
-  const chances = async (of: { admin: string }, token: string) => {
-    const answer = await fetch(`${of.admin}${path}`, {
+  const chances = async (node: { admin: string }, token: string) => {
+    const answer = await fetch(`${node.admin}${path}`, {
       headers: { authorization: `Bearer ${token}` },
     })
     const { points } = (await answer.json()) as { points: { win: number }[] }
@@ -108,10 +108,10 @@ t.test(
       )
     }
     const names = await s3.list('backups')
-    const at = new Set(names.map((name) => name.split('/').slice(0, 2).join('/')))
-    t.equal(at.size, 1, 'one backup is kept')
+    const folders = new Set(names.map((name) => name.split('/').slice(0, 2).join('/')))
+    t.equal(folders.size, 1, 'one backup is kept')
     t.ok(names.some((name) => /\/models\/revenue-/.test(name)))
-    const [backup = ''] = at
+    const [backup = ''] = folders
 
     const used = await command(['restore', `s3://backups/${backup}`, '--config', 'bidweir.yaml'], {
       ...{ cwd: job, env },

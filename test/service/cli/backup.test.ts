@@ -97,38 +97,38 @@ t.test('a state in use is not replaced, nor one that is there without --force', 
 
 t.test('what is no whole backup, or of another kind of store, is refused', async (t) => {
   const folder = newFolder()
-  const at = (name: string) => join(folder, name)
-  const run = (...argv: string[]) => runHere([...argv, '--config', at('c.yaml')])
-  writeFileSync(at('c.yaml'), 'location: here\n')
-  mkdirSync(at('empty'))
-  const empty = await run('restore', at('empty'))
+  const pathOf = (name: string) => join(folder, name)
+  const run = (...argv: string[]) => runHere([...argv, '--config', pathOf('c.yaml')])
+  writeFileSync(pathOf('c.yaml'), 'location: here\n')
+  mkdirSync(pathOf('empty'))
+  const empty = await run('restore', pathOf('empty'))
   t.match(empty, { code: 1, stderr: /empty is no backup: backup\.json/ })
   t.match(await run('restore'), { code: 64 })
   t.match(await run('backup', 'a', 'b'), { code: 64 })
-  t.match(await run('backup', at('none')), {
+  t.match(await run('backup', pathOf('none')), {
     code: 1,
     stderr: /bidweir\.db does not open: the file is missing/,
   })
-  t.same(readdirSync(at('none')), [], 'no half of a copy')
+  t.same(readdirSync(pathOf('none')), [], 'no half of a copy')
   const key = Buffer.alloc(32, 7).toString('base64url')
   writeFileSync(
-    at('p.yaml'),
+    pathOf('p.yaml'),
     `store: {database: "postgres://127.0.0.1:1/x"}\nopd: {keys: [{id: 1, secret: ${key}}]}\n`,
   )
-  t.match(await runHere(['backup', at('rows'), '--config', at('p.yaml')]), {
+  t.match(await runHere(['backup', pathOf('rows'), '--config', pathOf('p.yaml')]), {
     code: 1,
     stderr: /ECONNREFUSED/,
   })
-  t.same(readdirSync(at('rows')), [], 'no half of a copy')
+  t.same(readdirSync(pathOf('rows')), [], 'no half of a copy')
   const without = await runHere([
-    ...['backup', at('keys'), '--no-database'],
-    ...['--config', at('p.yaml')],
+    ...['backup', pathOf('keys'), '--no-database'],
+    ...['--config', pathOf('p.yaml')],
   ])
   t.match(
     without,
     { code: 0, stdout: /keys, models and configuration, no database/ },
     without.stderr,
   )
-  writeFileSync(at('c.yaml'), 'stateDir: other\n')
-  t.match(await run('restore', at('keys')), { code: 1, stderr: /without a database/ })
+  writeFileSync(pathOf('c.yaml'), 'stateDir: other\n')
+  t.match(await run('restore', pathOf('keys')), { code: 1, stderr: /without a database/ })
 })

@@ -82,10 +82,10 @@ t.test('rotated files, a folder, gzip: the same report as one file', async (t) =
   writeFileSync(join(rotated, 'd.ndjson.1'), part(1))
   writeFileSync(join(rotated, 'd.ndjson.2.gz'), gzipSync(part(0)))
   writeFileSync(join(rotated, 'notes.txt'), 'not a log')
-  const whole = await replay(one)
-  t.equal((await replay(rotated)).stdout, whole.stdout)
+  const complete = await replay(one)
+  t.equal((await replay(rotated)).stdout, complete.stdout)
   const named = ['d.ndjson', 'd.ndjson.2.gz', 'd.ndjson.1'].map((name) => join(rotated, name))
-  t.equal((await replay(...named)).stdout, whole.stdout)
+  t.equal((await replay(...named)).stdout, complete.stdout)
 })
 
 t.test('logs of two nodes are merged by time', async (t) => {
@@ -127,8 +127,8 @@ t.test('bad lines are named and counted, and the rest is read', async (t) => {
 
 t.test('gzip that is cut is read as far as it goes', async (t) => {
   const file = join(newFolder(), 'd.ndjson.gz')
-  const whole = gzipSync(text(marketLines({ bids: 3000 })))
-  writeFileSync(file, whole.subarray(0, whole.length - 2000))
+  const complete = gzipSync(text(marketLines({ bids: 3000 })))
+  writeFileSync(file, complete.subarray(0, complete.length - 2000))
   const { code, stdout, stderr } = await replay(file)
   t.equal(code, 0)
   t.match(stdout, /decisions, .* 1 bad lines/)

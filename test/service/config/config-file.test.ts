@@ -128,8 +128,8 @@ t.test('anchors, aliases and merge keys', (t) => {
   t.same(faults, [])
   t.match(config?.suppliers[300], { id: 's299', timeout: 50 })
   const levels = ['a: &a [x, x, x, x, x, x, x, x, x]']
-  for (const [at, name] of [...'bcdefghij'].entries())
-    levels.push(`${name}: &${name} [${Array(9).fill(`*${'abcdefghi'[at]}`).join(', ')}]`)
+  for (const [index, name] of [...'bcdefghij'].entries())
+    levels.push(`${name}: &${name} [${Array(9).fill(`*${'abcdefghi'[index]}`).join(', ')}]`)
   t.match(loadConfig(file(levels.join('\n'))).faults, [{ found: /alias/ }])
   t.end()
 })

@@ -124,7 +124,7 @@ t.test('suppliers whose blocks are equal and different are read as they are writ
     'clearing: {maxOver: 2}',
     'opd: {enabled: true, caps: {perBid: 1}}, callers: {headers: {x-key: a}}',
     'opd: {enabled: true, caps: {perBid: 1}, exclude: {seats: [s]}}',
-  ].map((more, at) => `  - {id: s${at}, endpoints: ["http://x/"], ${more}}\n`)
+  ].map((more, index) => `  - {id: s${index}, endpoints: ["http://x/"], ${more}}\n`)
   const path = file(`suppliers:\n${rows.join('')}`)
   const { config } = await createLoad(path)()
   t.same(config, loadConfig(path).config)

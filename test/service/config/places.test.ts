@@ -10,16 +10,16 @@ import { runHere } from '../../support/cli.ts'
 import { file, folder } from '../../support/config.ts'
 import { command, newFolder } from '../../support/process.ts'
 
-const at = (...path: string[]) => join(folder, ...path)
+const pathOf = (...path: string[]) => join(folder, ...path)
 
 for (const [text, dir, database] of [
-  ['location: here', at('data'), `sqlite:${at('data/bidweir.db')}`],
-  ['stateDir: kept', at('kept'), `sqlite:${at('kept/bidweir.db')}`],
+  ['location: here', pathOf('data'), `sqlite:${pathOf('data/bidweir.db')}`],
+  ['stateDir: kept', pathOf('kept'), `sqlite:${pathOf('kept/bidweir.db')}`],
   ['stateDir: /kept', '/kept', 'sqlite:/kept/bidweir.db'],
-  ['store: {database: "sqlite:db/b.db"}', at('db'), `sqlite:${at('db/b.db')}`],
+  ['store: {database: "sqlite:db/b.db"}', pathOf('db'), `sqlite:${pathOf('db/b.db')}`],
   ['store: {database: "sqlite:/db/b.db"}', '/db', 'sqlite:/db/b.db'],
-  ['stateDir: kept\nstore: {database: "sqlite:b.db"}', at('kept'), `sqlite:${at('b.db')}`],
-  ['store: {database: "sqlite::memory:"}', at('data'), 'sqlite::memory:'],
+  ['stateDir: kept\nstore: {database: "sqlite:b.db"}', pathOf('kept'), `sqlite:${pathOf('b.db')}`],
+  ['store: {database: "sqlite::memory:"}', pathOf('data'), 'sqlite::memory:'],
 ] as const)
   t.test(`${text.replace('\n', ', ')}: ${dir}`, (t) => {
     const config = loadConfig(file(`${text}\n`)).config!
@@ -35,10 +35,10 @@ t.test(
     const key = 'A'.repeat(43)
     const store = `store: {database: "postgres://p/b"}\nopd: {keys: [{id: 1, secret: ${key}}], decisionLog: {path: logs/d.ndjson}}\n`
     const config = loadConfig(file(`stateDir: kept\n${store}`)).config!
-    t.equal(config.stateDir, at('kept'))
+    t.equal(config.stateDir, pathOf('kept'))
     t.equal(config.store.database, 'postgres://p/b')
-    t.equal(config.opd.decisionLog?.path, at('logs/d.ndjson'))
-    t.equal(loadConfig(file(store)).config!.stateDir, at('data'))
+    t.equal(config.opd.decisionLog?.path, pathOf('logs/d.ndjson'))
+    t.equal(loadConfig(file(store)).config!.stateDir, pathOf('data'))
     t.end()
   },
 )

@@ -79,10 +79,10 @@ t.test('a supplier of the API sends no variable and no file of the node', (t) =>
   mkdirSync(join(folder, 'data'), { recursive: true })
   for (const name of ['partner', 'long', 'data/keys.json', 'db-password'])
     writeFileSync(join(folder, name), name === 'long' ? 'x'.repeat(5000) : 'hunter2')
-  const own = [join(folder, 'data/keys.json'), join(folder, 'db-password')]
+  const secretFiles = [join(folder, 'data/keys.json'), join(folder, 'db-password')]
   const rules = referenceRules(
     folder,
-    () => own,
+    () => secretFiles,
     () => false,
   )
   process.env['BIDWEIR_SUPPLIER_ACME'] = 'hunter2'

@@ -48,13 +48,13 @@ t.test('what held the event loop is seen, in each process', async (t) => {
     let polls = 0
     await until(async () => {
       if (polls++ % 10 === 0) process.kill(pid, 'SIGUSR2')
-      turns.push(...[await seen()].filter((each) => each !== undefined))
+      turns.push(...[await seen()].filter((turn) => turn !== undefined))
       return turns.length > 0
     })
     const turn = turns[0]!
     t.ok(turn.late_ms >= 100)
     t.ok(turn.cpu_ms > 0)
-    const frame = turn.stack!.find((each) => each.startsWith('spinHere ('))!
+    const frame = turn.stack!.find((line) => line.startsWith('spinHere ('))!
     t.match(frame, /^spinHere \(test\/support\/spin\.ts:\d+\)$/)
   }
   const { said, code } = await debug('turns')
@@ -176,7 +176,7 @@ t.test(
     const line = held.bidweir
       .stderr()
       .split('\n')
-      .find((each) => each.includes('loop is held'))!
+      .find((line) => line.includes('loop is held'))!
     t.match(JSON.parse(line), { level: 50, worker: 1, msg: 'the event loop is held' })
     t.match(JSON.parse(line).stack.join(), /hangHere \(test\/support\/hang\.ts:\d+\)/)
   },
@@ -184,8 +184,8 @@ t.test(
 
 t.test('the configured level is back by itself', async (t) => {
   const log = { level: 'warn' as const, info() {}, warn() {}, error() {} }
-  const own = { lateTurns: () => [], refused: () => [], write: async () => {} }
-  const debugging = new Debugging({ log, own, pool: null, stateDir: folder })
+  const tools = { lateTurns: () => [], refused: () => [], write: async () => {} }
+  const debugging = new Debugging({ log, tools: tools, pool: null, stateDir: folder })
   debugging.setLevel('debug', 20)
   t.equal(log.level, 'debug')
   debugging.configure('error')

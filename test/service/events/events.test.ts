@@ -36,7 +36,7 @@ const win = (node: ServedNode, { id, svcOpd }: Answered, price: string, more = {
 /** The value of a metric without labels, or of one series. */
 async function metric(node: ServedNode, series: string): Promise<number> {
   const text = await (await fetch(`${node.admin}/metrics`)).text()
-  const line = text.split('\n').find((each) => each.startsWith(`${series} `))
+  const line = text.split('\n').find((line) => line.startsWith(`${series} `))
   return Number(line?.split(' ')[1] ?? Number.NaN)
 }
 
@@ -149,10 +149,10 @@ t.test('events', { skip: kafkaAbsent }, async (t) => {
           (by) => [example('margin.sql'), { by, from, to, base: 'USD' }] as [string, object],
         ),
       ] as Parameters<typeof queryClickhouse>[0])
-      for (const [at, by] of groups.entries()) {
+      for (const [index, by] of groups.entries()) {
         const path = `/api/svc/reports/margin?by=${by}&from=${from}&to=${to}`
         const report = (await (await node.api(path)).json()) as Record<string, unknown>[]
-        const rows = answers.at(at - groups.length)!
+        const rows = answers.at(index - groups.length)!
         t.strictSame(rows.map(exact), report.map(exact), `by ${by}`)
         for (const [n, row] of rows.entries())
           for (const name of ['uplift', 'uplift_low', 'uplift_high'])

@@ -423,9 +423,9 @@ onBoth(async (t, database) => {
       return { status: response.status, text: await response.text() }
     }
     t.equal((await status('api', 'GET', '')).status, 403)
-    const own = await status('op', 'GET', '')
+    const ownStatus = await status('op', 'GET', '')
     t.same(
-      (JSON.parse(own.text) as { id: string }[]).map(({ id }) => id),
+      (JSON.parse(ownStatus.text) as { id: string }[]).map(({ id }) => id),
       ['acme', 'filed', 'sealed'],
     )
     t.equal((await status('op', 'GET', 'acme/')).status, 200)

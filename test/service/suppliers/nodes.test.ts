@@ -93,13 +93,13 @@ t.test(
     ]
     const took: number[] = []
     for (let n = 0; n < 12; n++) {
-      const at = n % 2 === 0 ? atOne : atTwo
-      const changed = await at.change('PATCH', 'acme', { timeout: `${10 + n}s`, name: `n${n}` })
+      const target = n % 2 === 0 ? atOne : atTwo
+      const changed = await target.change('PATCH', 'acme', { timeout: `${10 + n}s`, name: `n${n}` })
       t.equal(changed.status, 200, JSON.stringify(changed.body))
       const id = `s${n}`
-      t.equal((await at.call('POST', '', block(id))).status, 201)
+      t.equal((await target.call('POST', '', block(id))).status, 201)
       took.push(await until(() => everywhere(id, 200)))
-      t.equal((await at.change('DELETE', id)).status, 204)
+      t.equal((await target.change('DELETE', id)).status, 204)
       took.push(await until(() => everywhere(id, 404)))
     }
     for (const { lost, answered, stop } of load) {
@@ -114,8 +114,8 @@ t.test(
     const counted = sumOf(await one.metrics(), 'bidweir_requests_total', 'ssp="acme"')
     t.ok(counted >= load[0]!.answered(), `${counted} counted`)
     const concurrent = await Promise.all(
-      [atOne, atTwo, atOne, atTwo].map(async (at, n) =>
-        at.call('PATCH', 'acme/', { name: `c${n}` }, { 'if-match': '"13"' }),
+      [atOne, atTwo, atOne, atTwo].map(async (target, n) =>
+        target.call('PATCH', 'acme/', { name: `c${n}` }, { 'if-match': '"13"' }),
       ),
     )
     t.same(concurrent.map(({ status }) => status).sort(), [200, 412, 412, 412])

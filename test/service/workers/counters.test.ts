@@ -9,7 +9,7 @@ function processOf() {
   const metrics = new SupplierMetrics()
   const proxy = {
     suppliers: new Map([['acme', metrics]]),
-    of: () => metrics,
+    metricsOf: () => metrics,
     closed: new Map<string, number>(),
     logged: new Map<string, number>(),
     decoder: { bytes: 0 },

@@ -36,7 +36,7 @@ async function world(t: Test, more = '', suppliers = priced) {
     await until(async () => {
       answers.push(...(await Promise.all(Array.from({ length: 4 }, request))))
       const now = await node.requestsByWorker()
-      return now.every((requests, at) => requests > before[at]!)
+      return now.every((requests, index) => requests > before[index]!)
     })
     return answers
   }
@@ -200,7 +200,7 @@ t.test('a cap of a day holds for all processes', async (t) => {
   const { id, price, svcOpd } = await node.bid({ id: 'first', price: 2 })
   t.ok(price < 2)
   await node.notify({ bid_id: id, price: '0.5', svc_opd: svcOpd })
-  await until(async () => (await prices()).every((each) => each === 2))
+  await until(async () => (await prices()).every((price) => price === 2))
 })
 
 async function all413(port: number): Promise<number[]> {

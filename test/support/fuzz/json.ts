@@ -108,37 +108,37 @@ const members = [
 /** The positions of a byte, or, if there are none, 0. */
 function somewhere(body: Buffer, code: string, random: Random): number {
   const from = random(body.length + 1)
-  const at = body.indexOf(code, from)
-  return Math.max(0, at < 0 ? body.indexOf(code) : at)
+  const start = body.indexOf(code, from)
+  return Math.max(0, start < 0 ? body.indexOf(code) : start)
 }
 
-const insert = (body: Buffer, at: number, piece: Uint8Array) =>
-  Buffer.concat([body.subarray(0, at), piece, body.subarray(at)])
+const insert = (body: Buffer, start: number, piece: Uint8Array) =>
+  Buffer.concat([body.subarray(0, start), piece, body.subarray(start)])
 
 const pick = <T>(list: readonly T[], random: Random): T => list[random(list.length)]!
 
 function mutatedOnce(body: Buffer, corpus: readonly Buffer[], random: Random): Buffer {
-  const at = random(body.length + 1)
+  const start = random(body.length + 1)
   switch (random(12)) {
     case 0: {
       const copy = Buffer.from(body)
-      if (copy.length > 0) copy[at % copy.length] = bytes[random(bytes.length)]!
+      if (copy.length > 0) copy[start % copy.length] = bytes[random(bytes.length)]!
       return copy
     }
     case 1:
-      return insert(body, at, bytes.subarray(random(bytes.length)).subarray(0, 1))
+      return insert(body, start, bytes.subarray(random(bytes.length)).subarray(0, 1))
     case 2:
-      return Buffer.concat([body.subarray(0, at), body.subarray(at + 1 + random(3))])
+      return Buffer.concat([body.subarray(0, start), body.subarray(start + 1 + random(3))])
     case 3:
-      return body.subarray(0, at)
+      return body.subarray(0, start)
     case 4:
-      return insert(body, at, pick(sequences, random))
+      return insert(body, start, pick(sequences, random))
     case 5:
       return insert(body, somewhere(body, '"', random) + 1, pick(sequences, random))
     case 6: {
       const other = pick(corpus, random)
       const from = random(other.length)
-      return insert(body, at, other.subarray(from, from + random(40)))
+      return insert(body, start, other.subarray(from, from + random(40)))
     }
     case 7:
       return insert(

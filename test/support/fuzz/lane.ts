@@ -24,10 +24,10 @@ const framing = /\r\n(host|content-length|connection): ([^\r]*)/gi
 
 /** A request as the supplier got it, its framing apart. */
 function recorded(head: string, body: string): string {
-  const own = [...head.matchAll(framing)].map(
+  const framings = [...head.matchAll(framing)].map(
     ([, name, value]) => `${name!.toLowerCase()}: ${value}`,
   )
-  const kept = own.filter((line) => line !== 'connection: keep-alive').sort()
+  const kept = framings.filter((line) => line !== 'connection: keep-alive').sort()
   return `${head.replace(framing, '')}${kept.join('\n')}\n\n${body}`
 }
 
@@ -49,7 +49,7 @@ function requestReader(onRequest: (head: string, body: string) => void) {
         responsesOf(
           `HTTP/1.1 200 \r\n${framed ? seen.slice(seen.indexOf('\r\n') + 2) : 'A: b\r\nContent-Length: 0\r\n\r\n'}`,
         ) ?? []
-      if (read === undefined || !read.whole) return
+      if (read === undefined || !read.complete) return
       const coded = /\r\ntransfer-encoding:/i.test(head)
       const to = coded ? seen.indexOf('0\r\n\r\n', end + 4) + 5 : end + 4 + read.body.length
       onRequest(head, read.body)
@@ -140,7 +140,10 @@ export async function laneWorld(
       socket.on('close', () => resolve({ bytes, closed: true }))
       socket.on('data', (chunk) => {
         bytes += chunk.toString('latin1')
-        if (waits && responsesOf(bytes)?.some(({ status, whole }) => status >= 200 && whole)) {
+        if (
+          waits &&
+          responsesOf(bytes)?.some(({ status, complete }) => status >= 200 && complete)
+        ) {
           waits = false
           socket.write(second!, 'latin1')
         }

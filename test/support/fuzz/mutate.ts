@@ -26,15 +26,15 @@ const odd = [
 
 type Mutation = (text: string, random: Random, lines: readonly string[]) => string
 
-const splice = (text: string, at: number, removed: number, added: string) =>
-  text.slice(0, at) + added + text.slice(at + removed)
+const splice = (text: string, start: number, removed: number, added: string) =>
+  text.slice(0, start) + added + text.slice(start + removed)
 
 /** Applies `change` to one line of the head. */
 function onLine(text: string, random: Random, change: (line: string) => string): string {
   const end = text.indexOf('\r\n\r\n')
   const rows = text.slice(0, end < 0 ? text.length : end).split('\r\n')
-  const at = below(random, rows.length)
-  rows[at] = change(rows[at]!)
+  const row = below(random, rows.length)
+  rows[row] = change(rows[row]!)
   return rows.join('\r\n') + (end < 0 ? '' : text.slice(end))
 }
 

@@ -6,15 +6,15 @@ const token = /[ \t\n\r]*([{}[\],:]|"[^"\\]*(?:\\.[^"\\]*)*"|[^ \t\n\r{}[\],:"]+
 const macros = ['CONTEXT', 'IN_BID_PRICE', 'OUT_BID_PRICE', 'MODE']
 const maxDepth = 1000
 
-function tokenAt(text: string, at: number): { token: string; from: number; to: number } {
-  token.lastIndex = at
+function tokenAt(text: string, start: number): { token: string; from: number; to: number } {
+  token.lastIndex = start
   const found = token.exec(text)![1]!
   return { token: found, from: token.lastIndex - found.length, to: token.lastIndex }
 }
 
-function* tokens(text: string, at: number) {
+function* tokens(text: string, start: number) {
   let depth = 0
-  for (let next = tokenAt(text, at); ; next = tokenAt(text, next.to)) {
+  for (let next = tokenAt(text, start); ; next = tokenAt(text, next.to)) {
     if (next.token === '{' || next.token === '[') depth++
     if (next.token === '}' || next.token === ']') depth--
     yield { ...next, depth }
@@ -23,17 +23,17 @@ function* tokens(text: string, at: number) {
 }
 
 /** Of the value that begins at `at`. */
-function endOf(text: string, at: number): number {
-  let end = at
-  for (const { to } of tokens(text, at)) end = to
+function endOf(text: string, start: number): number {
+  let end = start
+  for (const { to } of tokens(text, start)) end = to
   return end
 }
 
 /** Bounds of the keys and values of an object, or the elements of an array. */
-function partsOf(text: string, at: number): [from: number, to: number][] {
+function partsOf(text: string, start: number): [from: number, to: number][] {
   const parts: [number, number][] = []
   let opened: number | null = null
-  for (const { token, from, to, depth } of tokens(text, at)) {
+  for (const { token, from, to, depth } of tokens(text, start)) {
     if (depth === 2 && opened === null) opened = from
     else if (depth === 1 && opened !== null) {
       parts.push([opened, to])
@@ -98,13 +98,13 @@ class ReferenceScanner {
     if (!this.isObject) return
     const parts = partsOf(this.text, this.start)
     const seen = new Set<string>()
-    for (let at = 0; at < parts.length; at += 2) {
-      const key = parsed(this.text, ...parts[at]!)
+    for (let index = 0; index < parts.length; index += 2) {
+      const key = parsed(this.text, ...parts[index]!)
       const member = table.keys.indexOf(key)
       if (member === -1) continue
       if (seen.has(key)) table.repeated?.(into, key)
       seen.add(key)
-      this.read(table.reads[member]!, parts[at + 1]!, into)
+      this.read(table.reads[member]!, parts[index + 1]!, into)
     }
   }
 

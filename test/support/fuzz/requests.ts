@@ -80,8 +80,8 @@ export function repeatedRequest(slot: string, random: Random): [good: string, da
 export function fuzzedRequests(slot: string, random: Random): string {
   const count = pick(random, [1, 1, 1, 2, 3])
   const damaged = below(random, count)
-  return Array.from({ length: count }, (_, at) => {
+  return Array.from({ length: count }, (_, index) => {
     const text = pick(random, templates)(slot)
-    return at === damaged ? mutated(text, random, lines) : text
+    return index === damaged ? mutated(text, random, lines) : text
   }).join('')
 }

@@ -1,7 +1,7 @@
 /** Headers that a configuration sets or removes in requests to a supplier. */
 import { lower } from './headers.ts'
 
-export class HeaderRules {
+export class ConfiguredHeaders {
   private readonly dropped: ReadonlySet<string>
   private readonly added: readonly string[]
 
@@ -17,8 +17,8 @@ export class HeaderRules {
   /** @param fields a flat list of names and values */
   apply(fields: readonly string[]): string[] {
     const out: string[] = []
-    for (let at = 0; at < fields.length; at += 2)
-      if (!this.dropped.has(lower(fields[at]!))) out.push(fields[at]!, fields[at + 1]!)
+    for (let index = 0; index < fields.length; index += 2)
+      if (!this.dropped.has(lower(fields[index]!))) out.push(fields[index]!, fields[index + 1]!)
     out.push(...this.added)
     return out
   }
@@ -29,14 +29,14 @@ export class HeaderRules {
  *
  * @param config of a supplier: fields to set, names to remove in any case, and files whose text is the value of a field
  */
-export function headerRules(config: {
+export function configuredHeaders(config: {
   set: Readonly<Record<string, string>>
   remove: readonly string[]
   secretFrom: Readonly<Record<string, string>>
-}): HeaderRules | null {
+}): ConfiguredHeaders | null {
   const { remove, set, secretFrom } = config
   const added = { ...set, ...secretFrom }
   return remove.length === 0 && Object.keys(added).length === 0
     ? null
-    : new HeaderRules(remove, added)
+    : new ConfiguredHeaders(remove, added)
 }
