@@ -59,10 +59,12 @@ export class Form {
   private addUp(row: number): void {
     const { rows, sums, x } = this
     const { form } = rows
-    const from = row * width
-    for (let sum = 0, at = from; sum < parameterCount; sum++) {
+    const first = row * width
+    let place = first
+    for (let sum = 0; sum < parameterCount; sum++) {
+      const end = first + ends[sum]!
       let total = means[sum]!
-      for (const end = from + ends[sum]!; at < end; at++) total += x[form[at]!]!
+      for (; place < end; place++) total += x[form[place]!]!
       sums[sum] = total
     }
   }
@@ -137,8 +139,8 @@ export class Form {
           const at = row[n]!
           const weight = this.weight[at]!
           if (weight === 0) continue
-          for (let sum = 0, from = n * parameterCount; sum < parameterCount; sum++, from++)
-            sums[sum] = added[from]!
+          for (let sum = 0; sum < parameterCount; sum++)
+            sums[sum] = added[n * parameterCount + sum]!
           const own = sums[pA]! - means[pA]! + (sums[pC]! - means[pC]!) * this.residual[at]!
           sums[pB]! += b!
           sums[pQ]! += q!
@@ -196,9 +198,12 @@ export class Form {
       const w = this.derive(at, lnPrice[n]!)
       value += weight * lossOf(w, won[n] === 1, rows.arrived[at]!)
       const by = weight * slopeOf(w, won[n] === 1, rows.arrived[at]!)
-      for (let sum = 0, from = at * width, base = from; sum < parameterCount; sum++) {
+      const first = at * width
+      let place = first
+      for (let sum = 0; sum < parameterCount; sum++) {
+        const end = first + ends[sum]!
         const g = by * gradient[sum]!
-        for (const end = base + ends[sum]!; from < end; from++) into[places[from]!]! += g
+        for (; place < end; place++) into[places[place]!]! += g
       }
     }
     into[0] = 0
@@ -218,9 +223,12 @@ export class Form {
       loaded = at
       const w = this.derive(at, lnPrice[n]!)
       const by = weight / (w * (1 - w))
-      for (let sum = 0, from = at * width, base = from; sum < parameterCount; sum++) {
+      const first = at * width
+      let place = first
+      for (let sum = 0; sum < parameterCount; sum++) {
+        const end = first + ends[sum]!
         const g = by * gradient[sum]! ** 2
-        for (const end = base + ends[sum]!; from < end; from++) precision[rows.form[from]!]! += g
+        for (; place < end; place++) precision[rows.form[place]!]! += g
       }
     }
     precision[0] = 1
