@@ -175,14 +175,15 @@ export function requestEncoding(head: BidHead): BidHead['encoding'] {
 const info = true
 
 /**
- * The decoded body, if the stream takes the whole body: bytes after its end would be lost. zlib reads a second gzip member as
- * part of the stream; the length at its end is then not that of the result (RFC 1952 2.3.1).
+ * The decoded body, if the stream takes the whole body: bytes after its end would be lost. A gzip stream may have several
+ * members (RFC 1952 2.2); zlib reads them as one.
  */
-function wholeStream(body: Buffer, encoding: Encoding, { buffer, engine }: DecodedStream): Decoded {
-  if (engine.bytesWritten !== body.length) return undecodable
-  const isOneMember = encoding !== 'gzip' || body.readUInt32LE(body.length - 4) === buffer.length
-  return isOneMember ? { ok: true, body: buffer, encoding } : undecodable
-}
+const wholeStream = (
+  body: Buffer,
+  encoding: Encoding,
+  { buffer, engine }: DecodedStream,
+): Decoded =>
+  engine.bytesWritten === body.length ? { ok: true, body: buffer, encoding } : undecodable
 
 /** Decodes a body to at most `limit` bytes, if that is certainly fast; null: use `decodeLater`. */
 export function decodeNow(

@@ -261,14 +261,16 @@ class Http2Reply implements Reply {
     this.ended()
   }
 
-  /** The rest of a request that has its response is not needed; a caller that does not read occupies memory. */
+  /**
+   * A stream whose caller neither ends its request nor reads the response in time is closed, because it occupies memory. Not
+   * before: nghttp2 drops a response without a body that waits behind its RST_STREAM.
+   */
   private ended(): void {
     const { stream } = this
-    stream.once('finish', () => {
-      if (!stream.readableEnded) stream.close(NGHTTP2_NO_ERROR)
-    })
-    if (stream.writableFinished || stream.writableLength === 0) return
+    const isRead = () => stream.writableFinished || stream.writableLength === 0
+    if (stream.readableEnded && isRead()) return
     const timer = setTimeout(() => {
+      if (isRead()) return stream.close(NGHTTP2_NO_ERROR)
       this.onUnread()
       stream.close(NGHTTP2_CANCEL)
     }, this.readTimeout)

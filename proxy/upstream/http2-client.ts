@@ -19,6 +19,9 @@ import { type Connection, type PoolEvents, silentConnectMs } from './connection.
 
 /** Streams of a session at once, at most; a peer may permit fewer. */
 const maxStreams = 100
+/** Fields of a response; their bytes are limited to `maxHead`. The default of Node.js is 128. */
+const maxFields = 2048
+const maxHead = 64 * 1024
 /** Milliseconds without a stream after which a session is closed. */
 const idleTime = 30_000
 /** Milliseconds that a session gets new streams, so that new addresses of a name get traffic. */
@@ -76,7 +79,8 @@ class Session {
   private begin(origin: string): void {
     const session = connectHttp2(origin, {
       createConnection: () => this.socket,
-      settings: { enablePush: false, maxHeaderListSize: 65_536 },
+      maxHeaderListPairs: maxFields,
+      settings: { enablePush: false, maxHeaderListSize: maxHead },
     })
     this.session = session
     session.on('error', (error) => {
@@ -233,8 +237,9 @@ class Http2Request implements Connection {
     stream.on('data', (chunk: Buffer) => {
       if (this.sink?.data(chunk, () => stream.resume()) === false) stream.pause()
     })
+    const hasEndStream = watchEndStream(stream)
     stream.on('end', () => {
-      if (this.responded && !stream.aborted && stream.rstCode === 0) this.complete()
+      if (this.responded && hasEndStream()) this.complete()
     })
     stream.on('error', (error) => this.streamFailed(error))
     stream.on('close', () =>
@@ -310,6 +315,20 @@ class Http2Request implements Connection {
     this.end()
     this.stream?.close(constants.NGHTTP2_CANCEL)
   }
+}
+
+/**
+ * Returns whether the peer has ended the stream with END_STREAM. Node.js emits `end` also for a stream that is reset with
+ * NO_ERROR, or whose connection ends after a GOAWAY: then the stream is closed before its last chunk is pushed.
+ */
+function watchEndStream(stream: ClientHttp2Stream): () => boolean {
+  const push = stream.push.bind(stream)
+  let hasEnded = false
+  stream.push = (chunk, encoding) => {
+    if (chunk === null && !stream.closed) hasEnded = true
+    return push(chunk, encoding)
+  }
+  return () => hasEnded
 }
 
 function fieldsOf({ path, method, fields }: OutgoingRequest, length: number): OutgoingHttpHeaders {

@@ -184,6 +184,31 @@ t.test('streams of a connection are served at once, up to maxStreams', async (t)
   t.ok((await Promise.all(answers)).every(({ status, body }) => status === 200 && body === 'late'))
 })
 
+t.test('requests that are refused at once get their responses', async (t) => {
+  const { proxy, open, waiting } = await world(t, { more: { maxInFlight: 1 } })
+  const session = open()
+  const served = ask(session, '/bid/acme', 'wait')
+  await until(() => waiting.length === 1)
+  // In one write, so that the ends of the requests arrive with their beginnings.
+  const refused = await Promise.all(
+    Array.from({ length: 50 }, () => ask(session, '/bid/acme', '{}')),
+  )
+  t.same(
+    refused.map(({ status, reason, code }) => ({ status, reason, code })),
+    Array(50).fill({ status: 204, reason: 'overload', code: constants.NGHTTP2_NO_ERROR }),
+  )
+  waiting[0]!()
+  t.match(await served, { status: 200, body: 'late' })
+  t.equal(await sample(proxy.registry, 'bidweir_requests_in_flight{ssp="acme"}'), 0)
+})
+
+t.test('a stream whose request does not end is closed after its response', async (t) => {
+  const { open } = await world(t, { more: { headTimeout: '50ms' } })
+  const stream = open().request({ ':method': 'POST', ':path': '/bid/nobody' })
+  stream.write('{')
+  t.match(await receive(stream), { status: 404, code: constants.NGHTTP2_NO_ERROR })
+})
+
 t.test('a stream that its caller resets is cancelled at the supplier', async (t) => {
   const { open, gone, seen, proxy } = await world(t, {})
   const session = open()

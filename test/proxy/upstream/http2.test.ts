@@ -1,13 +1,14 @@
 /** HTTP/2 to endpoints: streams share a connection, and the rules of HTTP/1.1 hold: deadline, replay, errors. */
 import { once } from 'node:events'
 import {
+  constants,
   createSecureServer,
   createServer,
   type Http2Server,
   type ServerHttp2Session,
   type ServerHttp2Stream,
 } from 'node:http2'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import t, { type Test } from 'tap'
 import { authority } from '../../support/authority.ts'
 import { sample, startProxy } from '../../support/proxy.ts'
@@ -30,10 +31,12 @@ type Answer = (stream: ServerHttp2Stream, seen: Seen, nth: number) => void
 async function endpoint(t: Test, answer: Answer, over: 'tls' | 'plain', settings = {}) {
   const requests: Seen[] = []
   const sessions: ServerHttp2Session[] = []
+  const sockets: Socket[] = []
   const server: Http2Server =
     over === 'plain'
       ? createServer({ settings })
       : (createSecureServer({ ...pair!, settings }) as unknown as Http2Server)
+  server.on('connection', (socket: Socket) => sockets.push(socket))
   server.on('session', (session) => {
     sessions.push(session)
     session.on('error', () => {})
@@ -60,6 +63,7 @@ async function endpoint(t: Test, answer: Answer, over: 'tls' | 'plain', settings
     url: `${over === 'plain' ? 'http' : 'https'}://127.0.0.1:${port}/bid?v=2`,
     requests,
     sessions,
+    sockets,
   }
 }
 
@@ -148,6 +152,83 @@ t.test('a stream that is reset is upstream_error, and is not sent again', { skip
   t.equal(requests.length, 3)
   t.equal(await sample(proxy.registry, 'bidweir_replays_total{ssp="acme"}'), 0)
 })
+
+const cuts: [title: string, cut: (stream: ServerHttp2Stream, socket: Socket) => void][] = [
+  [
+    'a GOAWAY and the end of the connection',
+    (stream, socket) => {
+      stream.session!.goaway(constants.NGHTTP2_NO_ERROR)
+      setImmediate(() => socket.end())
+    },
+  ],
+  [
+    'a reset without an error',
+    ({ id }, socket) => {
+      const frame = Buffer.from('00000403000000000000000000', 'hex')
+      frame.writeUInt32BE(id!, 5)
+      socket.write(frame)
+    },
+  ],
+  ['the end of the connection', (_stream, socket) => socket.destroy()],
+]
+for (const [title, cut] of cuts)
+  t.test(`a response that ${title} cuts is not whole`, { skip }, async (t) => {
+    const text = '{"seatbid":[]}'
+    const { url, sockets } = await endpoint(
+      t,
+      (stream, _seen, nth) => {
+        stream.respond(nth === 1 ? { 'content-length': text.length } : {})
+        stream.write(text.slice(0, 5), () => cut(stream, sockets.at(-1)!))
+      },
+      'plain',
+    )
+    const route = { endpoints: [url], protocol: 'h2', onFailure: 'status', timeout: '20s' }
+    const proxy = await startProxy({ acme: route })
+    t.teardown(() => proxy.close())
+    const bid = () => raw(proxy.port, post('/bid/acme', '{}'))
+    t.match(await bid(), {
+      status: 502,
+      headers: { 'x-bidweir-reason': 'upstream_error' },
+      body: '',
+    })
+    // Its beginning has been sent: the connection ends without the last chunk.
+    const { body, headers } = await bid()
+    t.equal(headers['transfer-encoding'], 'chunked')
+    t.notMatch(body, /0\r\n\r\n$/)
+    const outcome = 'bidweir_requests_total{ssp="acme",outcome="upstream_error"}'
+    t.equal(await sample(proxy.registry, outcome), 2)
+  })
+
+t.test(
+  'responses with trailers, without a body, and with many fields are whole',
+  { skip },
+  async (t) => {
+    const answers: ((stream: ServerHttp2Stream) => void)[] = [
+      (stream) => {
+        stream.respond({ ':status': 200 }, { waitForTrailers: true })
+        stream.on('wantTrailers', () => stream.sendTrailers({ 'x-sum': '1' }))
+        stream.end('with trailers')
+      },
+      (stream) => stream.respond({ ':status': 200 }, { endStream: true }),
+      (stream) => {
+        stream.respond(Object.fromEntries(Array.from({ length: 1000 }, (_, n) => [`x-${n}`, 'y'])))
+        stream.end('with fields')
+      },
+    ]
+    const { url } = await endpoint(t, (stream, _seen, nth) => answers[nth - 1]!(stream), 'plain')
+    const route = { endpoints: [url], protocol: 'h2', timeout: '20s' }
+    const proxy = await startProxy({ acme: route })
+    t.teardown(() => proxy.close())
+    const bid = () => raw(proxy.port, post('/bid/acme', '{}'))
+    t.match(await bid(), { status: 200, body: /with trailers\r\n0\r\n\r\n$/ })
+    t.match(await bid(), { status: 200, body: /^0\r\n\r\n$/ })
+    t.match(await bid(), {
+      status: 200,
+      body: 'with fields',
+      headers: { 'x-0': 'y', 'x-999': 'y' },
+    })
+  },
+)
 
 t.test('a stream that the endpoint refuses is sent once more', { skip }, async (t) => {
   const { url } = await endpoint(
