@@ -92,7 +92,11 @@ export function writeWord(bytes: Uint8Array, offset: number, value: number): voi
   bytes[offset + 3] = value
 }
 export const wordAt = (bytes: Uint8Array, offset: number): number =>
-  ((bytes[offset]! << 24) | (bytes[offset + 1]! << 16) | (bytes[offset + 2]! << 8) | bytes[offset + 3]!) >>> 0
+  ((bytes[offset]! << 24) |
+    (bytes[offset + 1]! << 16) |
+    (bytes[offset + 2]! << 8) |
+    bytes[offset + 3]!) >>>
+  0
 
 function writeFloat(bytes: Uint8Array, offset: number, value: number): void {
   float[0] = value

@@ -178,7 +178,7 @@ export class SupplierState {
   }
 
   /** Before its first fit the model may expect a half or twice the wins that there are, and of some bids more than of others. */
-  private isEvidence({ sentAt: sentAt }: Outcome): boolean {
+  private isEvidence({ sentAt }: Outcome): boolean {
     return sentAt >= this.pool.from
   }
 
@@ -221,7 +221,7 @@ export class SupplierState {
   }
 
   /** A win of a bid that competed at its own price, although a lower one was sent. */
-  wonUnapplied({ sentAt: sentAt, inBa }: Outcome, cleared: number, now: number): void {
+  wonUnapplied({ sentAt, inBa }: Outcome, cleared: number, now: number): void {
     this.visit?.mark()
     this.guards.addWin(sentAt, inBa, cleared, now, false)
   }
@@ -247,9 +247,10 @@ export class SupplierState {
     const lost = least > sent
     if (lost) this.lossNotices.lost()
     const group = groupOf(outcome)
-    const { perNotice: perNotice } = this.lossNotices
+    const { perNotice } = this.lossNotices
     if (group === null || perNotice === 0 || !this.isEvidence(outcome)) return
-    for (const evidence of this.both) evidence.addLeast(group, inBa, sent, least, lost ? perNotice : 1)
+    for (const evidence of this.both)
+      evidence.addLeast(group, inBa, sent, least, lost ? perNotice : 1)
   }
 
   /** Removes an exposure that must not train the model. */

@@ -69,7 +69,8 @@ export class SupplierStates {
         all.expected += expected
         all.wins += matured.wins
       }
-      if (matured.bids > 0 && state.guards.compare(matured, now) && state.guarded) state.guards.dropped()
+      if (matured.bids > 0 && state.guards.compare(matured, now) && state.guarded)
+        state.guards.dropped()
       return state.guards.oldest
     })
     if (!(all.expected > 0 && this.fall.seen(all.expected, all.wins, now))) return

@@ -57,7 +57,8 @@ export class WeightSums {
         sums[sumOf[from + 1]!]! += weightMeans[slot + 1]!
         continue
       }
-      for (let index = 0; index < width; index++) sums[sumOf[from + index]!]! += weightMeans[slot + index]!
+      for (let index = 0; index < width; index++)
+        sums[sumOf[from + index]!]! += weightMeans[slot + index]!
     }
   }
 
@@ -91,7 +92,11 @@ export class WeightSums {
       const from = blockFrom[key]!
       const slot = slots[key]!
       for (let index = 0; index < half; index++)
-        spread += step.addDerivative(slot + index, priorOf[from + index]!, gradient[sumOf[from + index]!]!)
+        spread += step.addDerivative(
+          slot + index,
+          priorOf[from + index]!,
+          gradient[sumOf[from + index]!]!,
+        )
     }
     return spread
   }

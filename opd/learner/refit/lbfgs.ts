@@ -47,7 +47,8 @@ export function minimize(
     const nextGradient = new Float64Array(size)
     let nextValue = Number.POSITIVE_INFINITY
     while (left > 0) {
-      for (let index = 0; index < size; index++) next[index] = x[index]! - length * direction[index]!
+      for (let index = 0; index < size; index++)
+        next[index] = x[index]! - length * direction[index]!
       nextValue = objective(next, nextGradient)
       left--
       if (nextValue <= value - sufficient * length * slope) break

@@ -68,7 +68,7 @@ export class Trainer {
   private behind = false
   /** When the exposure that was read last is due, by its ticket. */
   private readonly dueOf = (ticket: number) => {
-    const { sentAt: sentAt } = this.seen
+    const { sentAt } = this.seen
     const age = this.delays.age(shareOf(ticket))
     return sentAt + Math.min(this.window, this.delays.nextLook(age, Math.max(0, this.now - sentAt)))
   }
@@ -315,7 +315,7 @@ export class Trainer {
   /** Keeps an exposure that was pending before the restart. */
   private keep(bytes: Uint8Array, weight: number): void {
     if (!this.training.read(bytes)) return
-    const { sentAt: sentAt } = this.seen
+    const { sentAt } = this.seen
     // It was not due when the snapshot was made, so its share is one of those that are still to come.
     const come = this.delays.share(this.now - sentAt)
     const dueOf = (ticket: number) =>

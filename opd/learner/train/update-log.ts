@@ -95,6 +95,7 @@ export function* winAges(rows: Uint8Array): Generator<number> {
 }
 
 export const isRows = (bytes: Uint8Array): boolean => {
-  for (let index = 0; index < bytes.length; index += rowBytes) if (bytes[index]! >= parts.length) return false
+  for (let index = 0; index < bytes.length; index += rowBytes)
+    if (bytes[index]! >= parts.length) return false
   return bytes.length % rowBytes === 0
 }

@@ -94,7 +94,8 @@ t.test('bids of suppliers without win notices are no fall of the others', (t) =>
   const due: Outcome[] = []
   const last = start + 20_000_000
   for (let now = start; now < last; now += 1000) {
-    while (due.length > 0 && due[0]!.sentAt + 5000 <= now) states.stateOf(1).addWin(due.shift()!, 0.9, now)
+    while (due.length > 0 && due[0]!.sentAt + 5000 <= now)
+      states.stateOf(1).addWin(due.shift()!, 0.9, now)
     const bid = sent(now)
     states.stateOf(1).exposed(bid, timeout)
     if (random() < 0.5) due.push(bid)
