@@ -14,7 +14,14 @@ export type {
   RecentBid,
 } from './learner-types.ts'
 
-/** `snapshot`: a state to restore. Throws `SnapshotError` if it is damaged or of another version. */
+/**
+ * A learner of one mode. It has no timers and does no I/O.
+ *
+ *
+ * @param options `attributionWindow` in milliseconds; what is absent has its default
+ * @param snapshot a state to restore; none: the learner begins with its priors
+ * @throws SnapshotError if the snapshot is damaged or of another version
+ */
 export function createLearner(options: LearnerOptions, snapshot?: Uint8Array): NodeLearner {
   return new OnlineLearner(options, snapshot)
 }

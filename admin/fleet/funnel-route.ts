@@ -96,7 +96,7 @@ type ArmsOf = (mode: Mode) => ReturnType<KeptSums['armsOf']>
 
 /** What the optimized bids earned more than at their own prices; null: too few wins are known. */
 function earnedOf(armsOf: ArmsOf) {
-  const total = { at: 0, half: 0, bids: 0, wins: 0, lost: 0 }
+  const total = { amount: 0, half: 0, bids: 0, wins: 0, lost: 0 }
   let isMeasured = false
   for (const mode of modes) {
     const arms = armsOf(mode)
@@ -106,7 +106,7 @@ function earnedOf(armsOf: ArmsOf) {
     const kept = keptWins(optimised, holdout)
     if (perBid === null || kept === null || !isKnown(kept)) continue
     isMeasured = true
-    total.at += units(perBid.at * optimised.bids)
+    total.amount += units(perBid.at * optimised.bids)
     total.half = Math.hypot(total.half, units((perBid.upper - perBid.at) * optimised.bids))
     total.bids += optimised.bids
     total.wins += optimised.wins
@@ -115,15 +115,15 @@ function earnedOf(armsOf: ArmsOf) {
   return isMeasured ? total : null
 }
 
-const asInterval = ({ at, half }: { at: number; half: number }): Interval => ({
-  ...{ at, lower: at - half, upper: at + half },
+const asInterval = ({ amount, half }: { amount: number; half: number }): Interval => ({
+  ...{ at: amount, lower: amount - half, upper: amount + half },
 })
 
 /** Sums of independent amounts. Null without any. */
 function sumOf(all: readonly NonNullable<ReturnType<typeof earnedOf>>[]) {
   if (all.length === 0) return null
   return all.reduce((sum, supplier) => ({
-    at: sum.at + supplier.at,
+    amount: sum.amount + supplier.amount,
     half: Math.hypot(sum.half, supplier.half),
     bids: sum.bids + supplier.bids,
     wins: sum.wins + supplier.wins,
@@ -135,20 +135,20 @@ const isProven = ({ faults }: Measured) => !faults.some(({ step }) => unproven.h
 
 /** What a bid earns: that of the supplier in the last days if it is proven, else the mean of those that are. Null: unknown. */
 function perBidOf(all: readonly Measured[], kept: Pick<KeptSums, 'armsOf'>) {
-  const known = new Map<string, { at: number; bids: number }>()
+  const known = new Map<string, { amount: number; bids: number }>()
   for (const supplier of all) {
     if (!isProven(supplier)) continue
     const earned = earnedOf((mode) => kept.armsOf(supplier.id, mode))
     if (earned !== null && earned.bids > 0) known.set(supplier.id, earned)
   }
   const total = [...known.values()].reduce(
-    (sum, { at, bids }) => ({ at: sum.at + at, bids: sum.bids + bids }),
-    { at: 0, bids: 0 },
+    (sum, { amount, bids }) => ({ amount: sum.amount + amount, bids: sum.bids + bids }),
+    { amount: 0, bids: 0 },
   )
   return (id: string): number | null => {
-    const { at, bids } = known.get(id) ?? total
+    const { amount, bids } = known.get(id) ?? total
     // bids of a supplier on which OPD loses have nothing at stake
-    return bids === 0 ? null : Math.max(0, at / bids)
+    return bids === 0 ? null : Math.max(0, amount / bids)
   }
 }
 

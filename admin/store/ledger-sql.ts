@@ -17,7 +17,7 @@ import {
   stored,
 } from './ledger-input.ts'
 import { markStale } from './stale-hours.ts'
-import { ledgerTable, type Tables } from './tables.ts'
+import { type LedgerRow, ledgerTable, type Tables } from './tables.ts'
 
 /** A look-up by bid id. `status` null: any but rejected; `supplier` null: any, otherwise this one or none. */
 export interface BidLookup {
@@ -224,7 +224,7 @@ export function ledgerSql(db: Kysely<Tables>, postgres: boolean): LedgerSql {
         if (removed.length === 0 && followed.length === 0)
           return { fresh: await insert(text, 0), removed }
         const places = sql.join(removed.map(({ place }) => sql.lit(place)))
-        const now = sql.lit(Math.max(...rows.map(({ at }) => at)))
+        const now = sql.lit(Math.max(...rows.map((row) => row.at)))
         return db.transaction().execute(async (trx) => {
           if (removed.length > 0) {
             const leaving = sql`(select at from ledger where rowid in (${places})) as leaving`
@@ -280,8 +280,8 @@ function lookupsIn(db: Kysely<Tables>, postgres: boolean): LedgerSql['holds'] {
  */
 
 /** The day of a row: that of its decision, or that of the notice where no decision is known. */
-export const dayOfRow = ({ decided_at, at }: { decided_at: number | null; at: number }) =>
-  Math.trunc((decided_at ?? at) / day)
+export const dayOfRow = (row: Pick<LedgerRow, 'decided_at' | 'at'>) =>
+  Math.trunc((row.decided_at ?? row.at) / day)
 
 interface Partition {
   name: string

@@ -65,7 +65,7 @@ export function createLosses(db: Kysely<Tables>, postgres: boolean, outcomes: Ou
     db.transaction().execute(async (trx) => {
       const rows = await trx
         .insertInto('losses')
-        .values(losses.map(({ decision, at }) => ({ decision, at })))
+        .values(losses.map(({ decision, at: time }) => ({ decision, at: time })))
         .onConflict((conflict) => conflict.column('decision').doNothing())
         .returning('decision')
         .execute()

@@ -17,7 +17,7 @@ export class Agenda<T> {
     return this.heap[0]?.time ?? Number.POSITIVE_INFINITY
   }
 
-  add(time: number, what: T): void {
+  addEntry(time: number, what: T): void {
     const { heap } = this
     const entry = { time, serial: this.added++, what }
     let place = heap.length
@@ -30,7 +30,7 @@ export class Agenda<T> {
   }
 
   /** Removes the next entry. */
-  take(): T {
+  takeEntry(): T {
     const { heap } = this
     const first = heap[0]!
     const last = heap.pop()!

@@ -197,7 +197,7 @@ class Driver {
     this.last = performance.now()
     const times = this.kinds.get(kind) ?? new Histogram()
     this.kinds.set(kind, times)
-    for (const series of [this.all, times]) series.add(this.last - line.since)
+    for (const series of [this.all, times]) series.addTime(this.last - line.since)
   }
 
   private closed(line: Line): void {

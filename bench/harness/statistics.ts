@@ -54,7 +54,7 @@ export class Histogram {
   }
 
   /** Milliseconds. */
-  add(ms: number): void {
+  addTime(ms: number): void {
     const bucket = Math.min(this.#counts.length - 1, Math.max(0, Math.floor(ms * 50)))
     this.#counts[bucket]!++
     this.#total++

@@ -114,13 +114,13 @@ class Nodes {
   run(now: number): void {
     while (this.notices.next <= now) {
       const due = this.notices.next
-      const { features, cleared, node, least } = this.notices.take()
+      const { features, cleared, node, least } = this.notices.takeEntry()
       const to = this.bidderAt((node + 0.5) / this.bidders.length)
       if (cleared > 0) to.win(features, cleared, due, least)
       else to.lose!(features, least ?? null, due)
     }
     while (this.refits.next <= now) {
-      const { node, result } = this.refits.take()
+      const { node, result } = this.refits.takeEntry()
       this.refitting.delete(node)
       this.bidders[node]!.applyRefit!(result)
     }
@@ -144,7 +144,7 @@ class Nodes {
     const job = this.refitting.has(node) ? null : (bidder.refitJob?.(now) ?? null)
     if (job === null) return
     this.refitting.add(node)
-    this.refits.add(now + refitTakes, { node, result: refit(job) })
+    this.refits.addEntry(now + refitTakes, { node, result: refit(job) })
   }
 
   private exchange(): void {
@@ -158,7 +158,7 @@ class Nodes {
 /** Adds a treated bid, its price and the oracle's one, on the true curve. */
 function grade(row: Row, oracle: Oracle, offer: Offer, price: number, reward: OracleReward): void {
   const { inBa } = offer.facts
-  oracle.load(offer)
+  oracle.loadOffer(offer)
   const best = oracle.best((reward.theta - 1) * inBa + reward.lambda)
   const [wins, base] = [offer.wins(price), offer.wins(inBa)]
   row.margin += offer.margin(price)
@@ -202,7 +202,7 @@ export function drive(market: Market, options: DriveOptions): Driven {
     const saysLeast = options.minimumToWin === true
     if ((won || saysLeast) && losing >= lost) {
       const least = saysLeast ? minimumToWin(offer, u, 3 * offer.facts.inBa) : undefined
-      all.notices.add(now + takes, {
+      all.notices.addEntry(now + takes, {
         features,
         cleared: won ? offer.clears(price, u) : 0,
         node: Math.floor(there * nodes),

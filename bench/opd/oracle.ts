@@ -10,7 +10,7 @@ export class Oracle {
   readonly margins = new Float64Array(512)
   count = 0
 
-  load(offer: Offer): void {
+  loadOffer(offer: Offer): void {
     const { inBa, floor } = offer.facts
     const lowest = Math.min(inBa, Math.max(floor, inBa * 0.02))
     this.count = 0
@@ -70,7 +70,7 @@ function sampled(marketOf: MarketOf, seed: number, bids: number): Row[] {
   for (let n = 0, now = firstBidAt; n < bids; n++, now += market.every) {
     const offer = market.offer(n, now)
     if (n % every !== 0) continue
-    oracle.load(offer)
+    oracle.loadOffer(offer)
     const { margins, chances, count } = oracle
     rows.push({
       inBa: offer.facts.inBa,
@@ -182,7 +182,7 @@ export function bestConstant(marketOf: MarketOf, seed: number, bids: number) {
     const offer = market.offer(n, now)
     if (n % 4 !== 0) continue
     const { inBa, floor } = offer.facts
-    oracle.load(offer)
+    oracle.loadOffer(offer)
     best += oracle.best(0).margin
     for (let index = 0; index < factors.length; index++) {
       const price = Math.max(Math.min(floor, inBa), inBa * factors[index]!)

@@ -59,7 +59,7 @@ class Supplier {
   }
 
   plan(time: number, act: () => void): void {
-    this.agenda.add(time, act)
+    this.agenda.addEntry(time, act)
   }
 
   /** An event for the event loop of the proxy, which may be blocked. */
@@ -70,15 +70,15 @@ class Supplier {
   run(): void {
     while (this.agenda.next < Number.POSITIVE_INFINITY) {
       this.now = this.agenda.next
-      this.agenda.take()()
+      this.agenda.takeEntry()()
     }
   }
 
-  take(request: Simulated): void {
+  receive(request: Simulated): void {
     const { down, drops, longestQueue = Number.POSITIVE_INFINITY } = this.scenario
     if (down?.(this.now) === true || this.work.waiting >= longestQueue)
       return this.plan(this.now + 0.5, () => request.failed())
-    if (drops?.(this.now) !== true) this.work.add(request)
+    if (drops?.(this.now) !== true) this.work.addRequest(request)
   }
 
   /** The connection of a request was closed. */
@@ -93,7 +93,7 @@ class Supplier {
 
 interface Work {
   readonly waiting: number
-  add(request: Simulated): void
+  addRequest(request: Simulated): void
   remove(request: Simulated): void
 }
 
@@ -111,7 +111,7 @@ class QueuedWork implements Work {
     return this.queue.size
   }
 
-  add(request: Simulated): void {
+  addRequest(request: Simulated): void {
     this.queue.add(request)
     this.begin()
   }
@@ -154,10 +154,10 @@ class SharedWork implements Work {
     this.supplier = supplier
   }
 
-  add(request: Simulated): void {
+  addRequest(request: Simulated): void {
     this.advance()
     this.busy.add(request)
-    this.ends.add(this.progress + this.supplier.scenario.service(this.supplier.now), request)
+    this.ends.addEntry(this.progress + this.supplier.scenario.service(this.supplier.now), request)
     this.planNext()
   }
 
@@ -176,7 +176,7 @@ class SharedWork implements Work {
     if (this.busy.size > 0) this.progress += (now - this.since) * this.speed
     this.since = now
     while (this.ends.next <= this.progress + 1e-6) {
-      const request = this.ends.take()
+      const request = this.ends.takeEntry()
       if (this.busy.delete(request)) this.supplier.done(request)
     }
   }
@@ -215,7 +215,7 @@ class Simulated implements Candidate {
 
   send(): void {
     this.sentAt = this.supplier.now
-    this.supplier.take(this)
+    this.supplier.receive(this)
   }
 
   refuse(): void {

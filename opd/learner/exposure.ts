@@ -78,28 +78,32 @@ export class Exposure {
   /** Its weight in the measurement of what lower prices lose: the expected loss at the best price. */
   weight = 0
   /** Milliseconds since the epoch. */
-  at = 0
+  sentAt = 0
 }
 
 // Without a DataView, because one for each bid would take as long as all the rest.
 const float = new Float32Array(1)
 const word = new Uint32Array(float.buffer)
 
-export function writeWord(bytes: Uint8Array, at: number, value: number): void {
-  bytes[at] = value >>> 24
-  bytes[at + 1] = value >>> 16
-  bytes[at + 2] = value >>> 8
-  bytes[at + 3] = value
+export function writeWord(bytes: Uint8Array, offset: number, value: number): void {
+  bytes[offset] = value >>> 24
+  bytes[offset + 1] = value >>> 16
+  bytes[offset + 2] = value >>> 8
+  bytes[offset + 3] = value
 }
-export const wordAt = (bytes: Uint8Array, at: number): number =>
-  ((bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) | bytes[at + 3]!) >>> 0
+export const wordAt = (bytes: Uint8Array, offset: number): number =>
+  ((bytes[offset]! << 24) |
+    (bytes[offset + 1]! << 16) |
+    (bytes[offset + 2]! << 8) |
+    bytes[offset + 3]!) >>>
+  0
 
-function writeFloat(bytes: Uint8Array, at: number, value: number): void {
+function writeFloat(bytes: Uint8Array, offset: number, value: number): void {
   float[0] = value
-  writeWord(bytes, at, word[0]!)
+  writeWord(bytes, offset, word[0]!)
 }
-function floatAt(bytes: Uint8Array, at: number): number {
-  word[0] = wordAt(bytes, at)
+function floatAt(bytes: Uint8Array, offset: number): number {
+  word[0] = wordAt(bytes, offset)
   return float[0]!
 }
 
@@ -116,11 +120,11 @@ export function writeExposure(decision: OwnDecision, sent: number, now: number):
     (mode === 'margin' ? marginFlag : 0) |
     arms.indexOf(arm === 'treated' && held && sent >= decision.inBa ? 'held' : arm)
   writeTicket(bytes, 0)
-  const at = Math.floor(now)
-  const high = Math.floor(at / 2 ** 32)
+  const time = Math.floor(now)
+  const high = Math.floor(time / 2 ** 32)
   bytes[5] = high >>> 8
   bytes[6] = high
-  writeWord(bytes, 7, at)
+  writeWord(bytes, 7, time)
   writeFloat(bytes, moneyAt, decision.inBa)
   writeFloat(bytes, moneyAt + 4, sent)
   const [winIn, winOut] = [shareOf(decision.winIn), shareOf(decision.winOut)]
@@ -165,6 +169,6 @@ export function readExposure(bytes: Uint8Array, into: Exposure): boolean {
   into.winIn = ((bytes[moneyAt + 8]! << 4) | (middle >>> 4)) * shareStep
   into.winOut = (((middle & 0x0f) << 8) | bytes[moneyAt + 10]!) * shareStep
   into.weight = bytes[moneyAt + 11]! / 0xff
-  into.at = timeIn(bytes)
+  into.sentAt = timeIn(bytes)
   return true
 }

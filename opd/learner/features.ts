@@ -14,16 +14,16 @@ export const featureBytes = moneyAt + 12
 const placeOf = (key: number) => hashesAt + 3 * (key - keyAt.supplier)
 
 function put(bytes: Uint8Array, key: number, hash: number): void {
-  const at = placeOf(key)
-  bytes[at] = hash >>> 16
-  bytes[at + 1] = hash >>> 8
-  bytes[at + 2] = hash
+  const offset = placeOf(key)
+  bytes[offset] = hash >>> 16
+  bytes[offset + 1] = hash >>> 8
+  bytes[offset + 2] = hash
 }
 
 /** 0: the bid has no such key. `from`: where its features begin. */
 export function hashAt(bytes: Uint8Array, key: number, from = 0): number {
-  const at = from + placeOf(key)
-  return (bytes[at]! << 16) | (bytes[at + 1]! << 8) | bytes[at + 2]!
+  const offset = from + placeOf(key)
+  return (bytes[offset]! << 16) | (bytes[offset + 1]! << 8) | bytes[offset + 2]!
 }
 
 const text = (value: string | undefined, seed: number) =>
@@ -63,23 +63,23 @@ export const hasFloor = (bytes: Uint8Array): boolean => bytes[floorAt] !== 0
 
 const quarter = 4 * 3_600_000
 /** Which of the six periods of four hours of a day a time is in. */
-export const quarterOf = (at: number): number => Math.floor(at / quarter) % 6
+export const quarterOf = (time: number): number => Math.floor(time / quarter) % 6
 
 /** The keys of a bid, in the order of `keyNames`; 0: it has none. */
-export function keysOf(bytes: Uint8Array, at: number, keys: Uint32Array): void {
+export function keysOf(bytes: Uint8Array, offset: number, keys: Uint32Array): void {
   keys[keyAt.all] = 0x5bd1e995
   for (let key = keyAt.supplier; key <= hashed; key++) {
     const hash = hashAt(bytes, key)
     keys[key] = hash === 0 ? 0 : mix(hash, key) || 1
   }
-  keys[keyAt.hour] = mix(mix(hashAt(bytes, keyAt.supplier), 12), quarterOf(at) + 1)
+  keys[keyAt.hour] = mix(mix(hashAt(bytes, keyAt.supplier), 12), quarterOf(offset) + 1)
 }
 
 /** FNV-1a of features that begin at `from`. */
 export function featureHash(bytes: Uint8Array, from = 0, seed = 0x811c9dc5): number {
   let hash = seed
-  for (let at = from; at < from + featureBytes; at++)
-    hash = Math.imul(hash ^ bytes[at]!, 0x01000193)
+  for (let index = from; index < from + featureBytes; index++)
+    hash = Math.imul(hash ^ bytes[index]!, 0x01000193)
   return (hash ^ (hash >>> 15)) >>> 0
 }
 

@@ -18,10 +18,10 @@ export const lengthOf = (pieces: readonly Uint8Array[]) =>
 
 export function joined(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(Buffer.allocUnsafeSlow(lengthOf(pieces)).buffer)
-  let at = 0
+  let offset = 0
   for (const piece of pieces) {
-    bytes.set(piece, at)
-    at += piece.length
+    bytes.set(piece, offset)
+    offset += piece.length
   }
   return bytes
 }
@@ -33,13 +33,13 @@ export const viewOf = ({ buffer, byteOffset, byteLength }: Uint8Array) =>
   new DataView(buffer, byteOffset, byteLength)
 
 /** Big-endian, as all numbers are except those of weights and fits. */
-export function writeFloats(bytes: Uint8Array, at: number, values: Float64Array): void {
+export function writeFloats(bytes: Uint8Array, offset: number, values: Float64Array): void {
   const view = viewOf(bytes)
-  for (const [n, value] of values.entries()) view.setFloat64(at + 8 * n, value)
+  for (const [n, value] of values.entries()) view.setFloat64(offset + 8 * n, value)
 }
-export function floatsAt(bytes: Uint8Array, at: number, length: number): Float64Array {
+export function floatsAt(bytes: Uint8Array, offset: number, length: number): Float64Array {
   const view = viewOf(bytes)
-  return Float64Array.from({ length }, (_each, n) => view.getFloat64(at + 8 * n))
+  return Float64Array.from({ length }, (_each, n) => view.getFloat64(offset + 8 * n))
 }
 
 /**
@@ -47,11 +47,11 @@ export function floatsAt(bytes: Uint8Array, at: number, length: number): Float64
  * bytes.
  */
 export function views(bytes: Uint8Array, from: number, alignment = 1) {
-  let at = from
+  let offset = from
   return (length: number): Uint8Array => {
-    const part = bytes.subarray(at, at + length)
+    const part = bytes.subarray(offset, offset + length)
     if (part.length !== length) throw new RangeError('truncated bytes')
-    at += Math.ceil(length / alignment) * alignment
+    offset += Math.ceil(length / alignment) * alignment
     return part
   }
 }
@@ -75,9 +75,9 @@ export function* framed(
   const pieces = [head, body, ...tail]
   let sum = 0
   for (const piece of pieces)
-    for (let at = 0; at < piece.length; at += sliceBytes) {
+    for (let index = 0; index < piece.length; index += sliceBytes) {
       yield
-      sum = crc32(piece.subarray(at, at + sliceBytes), sum)
+      sum = crc32(piece.subarray(index, index + sliceBytes), sum)
     }
   const end = Buffer.alloc(sealBytes)
   end.writeUInt32BE(sum)
@@ -103,14 +103,14 @@ export function* unframing(
   const end = headBytes + view.getUint32(4) * unit
   const sealAt = bytes.length - sealBytes
   if (view.getUint32(0) !== magic || end + view.getUint32(8) !== sealAt) return null
-  const whole = bytesOf(bytes)
+  const buffer = bytesOf(bytes)
   let sum = 0
-  for (let at = 0; at < sealAt; at += sliceBytes) {
-    sum = crc32(whole.subarray(at, Math.min(at + sliceBytes, sealAt)), sum)
+  for (let index = 0; index < sealAt; index += sliceBytes) {
+    sum = crc32(buffer.subarray(index, Math.min(index + sliceBytes, sealAt)), sum)
     yield
   }
   if (view.getUint32(sealAt) !== sum) return null
-  return { body: whole.subarray(headBytes, end), tail: whole.subarray(end, sealAt) }
+  return { body: buffer.subarray(headBytes, end), tail: buffer.subarray(end, sealAt) }
 }
 
 /** Copies of body and tail, as `unframing` finds them. */

@@ -225,10 +225,10 @@ export class OnlineLearner implements NodeLearner {
     rows.clear()
     this.replace(weights, fitted)
     for (const delta of deltas) {
-      const own = readDelta(delta)
-      if (own === null) continue
-      received.repeated.addRows(own.rows)
-      deltaSums.addDelta(own.rows, own.records)
+      const read = readDelta(delta)
+      if (read === null) continue
+      received.repeated.addRows(read.rows)
+      deltaSums.addDelta(read.rows, read.records)
     }
     this.catchUp(deltaSums)
     return true
@@ -250,8 +250,8 @@ export class OnlineLearner implements NodeLearner {
     const read = yield* readingSnapshot(snapshot)
     // The first write of each memory page takes ten times as long as the copy.
     const { both } = this.curve.weights
-    for (let at = 0; at < both.length; at += sliceBytes / 4) {
-      both.set(read.weights.subarray(at, at + sliceBytes / 4), at)
+    for (let index = 0; index < both.length; index += sliceBytes / 4) {
+      both.set(read.weights.subarray(index, index + sliceBytes / 4), index)
       yield
     }
     this.takeFit(read.fitted)

@@ -64,8 +64,8 @@ export function readDelta(delta: Uint8Array): { rows: Uint8Array; records: Uint8
 function* writeWeights(magic: number, { both }: Weights, tail: Pieces): Pieces {
   const bytes = new Uint8Array(Buffer.allocUnsafeSlow(both.byteLength).buffer)
   // The first write of each memory page takes ten times as long as the copy.
-  for (let at = 0; at < bytes.length; at += sliceBytes) {
-    bytes.fill(0, at, at + sliceBytes)
+  for (let index = 0; index < bytes.length; index += sliceBytes) {
+    bytes.fill(0, index, index + sliceBytes)
     yield
   }
   bytes.set(bytesOf(both))
@@ -93,7 +93,7 @@ function* readingWeights(
     copy.set(read.body.subarray(4 * from, 4 * (from + step)), 4 * from)
     // 0 times a finite number is 0. `every` with a callback takes eight times as long.
     let sum = 0
-    for (let at = from; at < from + step; at++) sum += 0 * weights[at]!
+    for (let index = from; index < from + step; index++) sum += 0 * weights[index]!
     if (sum !== 0) return null
   }
   return { weights, tail: read.tail }
@@ -176,23 +176,23 @@ function* snapshotTail(trainer: Trainer, suppliers: SupplierStates, take: () => 
   const sums = yield* writingSums
   const text = yield* stateText(JSON.stringify(state), suppliers)
   yield
-  const whole = (yield* pending.saving(sampled)) ?? []
-  const { bytes, weights } = yield* pending.sample(whole.length > 0 ? 0 : sampled)
+  const saved = (yield* pending.saving(sampled)) ?? []
+  const { bytes, weights } = yield* pending.sample(saved.length > 0 ? 0 : sampled)
   yield
   const { features, outcome, least } = yield* rows.copying()
-  const [ofSums, ofPending] = [sums, whole].map((pieces) => ({ length: lengthOf(pieces) }))
+  const [ofSums, ofPending] = [sums, saved].map((pieces) => ({ length: lengthOf(pieces) }))
   const lengths = lengthsOf([text, weights, waiting, fitted, outcome, counts, ofSums!, ofPending!])
   const settledRows = [features, outcome, bytesOf(least)]
-  return [lengths, text, bytes, weights, waiting, fitted, ...settledRows, counts, ...sums, ...whole]
+  return [lengths, text, bytes, weights, waiting, fitted, ...settledRows, counts, ...sums, ...saved]
 }
 
 function* stateText(state: string, suppliers: SupplierStates): Generator<undefined, Buffer> {
   const texts = [`${state.slice(0, -1)},"controls":{"suppliers":[`]
   yield
   const saved = suppliers.saved()
-  for (let at = 0; at < saved.length; at += suppliersAtOnce) {
-    const some = saved.slice(at, at + suppliersAtOnce)
-    texts.push((at === 0 ? '' : ',') + some.map((each) => JSON.stringify(each())).join())
+  for (let index = 0; index < saved.length; index += suppliersAtOnce) {
+    const some = saved.slice(index, index + suppliersAtOnce)
+    texts.push((index === 0 ? '' : ',') + some.map((toState) => JSON.stringify(toState())).join())
     yield
   }
   texts.push(`],${JSON.stringify(suppliers.rest()).slice(1)}}`)

@@ -81,13 +81,13 @@ export function modelBus(
     async look(mode, node, candidate, known) {
       const keys = ['lease', 'whole', 'curve'].map((name) => key(mode, name))
       const numbers = [String(known.whole), String(known.curve)]
-      const [leads, whole, wholeHead, curve, curveHead] = (await client.eval(look, {
+      const [leads, model, modelHead, curve, curveHead] = (await client.eval(look, {
         keys,
         arguments: [node, String(leaseLife), candidate ? '1' : '0', ...numbers],
       })) as [number, string, string, string, string]
       return {
         leads: leads === 1,
-        whole: seenPart(whole, wholeHead),
+        whole: seenPart(model, modelHead),
         curve: seenPart(curve, curveHead),
       }
     },

@@ -59,9 +59,9 @@ export function saveSharedModels(url: string, dir: string, now: number): Promise
       if (packed === null) continue
       // A damaged copy is no copy.
       unpack(packed)
-      const { whole, curve } = await bus.look(mode, randomUUID(), false, unknown)
+      const { whole: model, curve } = await bus.look(mode, randomUUID(), false, unknown)
       await mkdir(dir, { recursive: true, mode: 0o700 })
-      const name = snapshotName(mode, curve.head?.version ?? whole.number, now)
+      const name = snapshotName(mode, curve.head?.version ?? model.number, now)
       await writeDurably(dir, name, packed)
       count++
     }

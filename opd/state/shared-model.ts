@@ -113,8 +113,8 @@ export class SharedModel {
 
   /** Takes, or keeps, the lease if it is free. Returns whether this node leads. */
   async look(): Promise<boolean> {
-    const { leads, whole, curve, alone = false } = await this.lookAs(this.isCandidate)
-    const { number, head } = whole
+    const { leads, whole: model, curve, alone = false } = await this.lookAs(this.isCandidate)
+    const { number, head } = model
     if (head !== null) Object.assign(this, { number, head, unled: 0 })
     // The store has lost the model, so it is written again.
     else if (number === 0) Object.assign(this, { number, head })

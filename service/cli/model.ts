@@ -39,8 +39,8 @@ function tableOf(
   rows: readonly SnapshotRow[],
   { frozen, rolledBackAt, resets }: ModelControl,
 ): string {
-  const snapshotLines = rows.map(({ id, at, bytes, newest }) =>
-    [id.padEnd(18), at, `${Math.ceil(bytes / 1024)} KiB`.padStart(10), newest ? '  newest' : '']
+  const snapshotLines = rows.map(({ id, at: time, bytes, newest }) =>
+    [id.padEnd(18), time, `${Math.ceil(bytes / 1024)} KiB`.padStart(10), newest ? '  newest' : '']
       .join('  ')
       .trimEnd(),
   )

@@ -17,10 +17,10 @@ import {
 t.test('quantiles of the histogram are within its step', async (t) => {
   const histogram = new Histogram()
   t.equal(histogram.quantile(0.99), 0)
-  for (let ms = 1; ms <= 100; ms++) histogram.add(ms)
+  for (let ms = 1; ms <= 100; ms++) histogram.addTime(ms)
   t.ok(Math.abs(histogram.quantile(0.5) - 50) < 0.03)
   t.ok(Math.abs(histogram.quantile(0.99) - 99) < 0.03)
-  histogram.add(1e9)
+  histogram.addTime(1e9)
   t.equal(histogram.quantile(1), 2000)
   t.equal(histogram.count, 101)
 })

@@ -125,10 +125,10 @@ function compared(evidence: Evidence, columns: Columns, multiple: number): Measu
   }
 }
 
-function rates(evidence: Evidence, of: Columns, group: 'lowered' | 'compared', dueAs: Column) {
+function rates(evidence: Evidence, union: Columns, group: 'lowered' | 'compared', dueAs: Column) {
   const due = evidence.total(group, dueAs)
-  const come = evidence.total(group, of.weighedCome)
-  return { come, due, variance: evidence.total(group, of.variance) / due ** 2 }
+  const come = evidence.total(group, union.weighedCome)
+  return { come, due, variance: evidence.total(group, union.variance) / due ** 2 }
 }
 
 /** The loss itself, counted where notices have the lowest winning price. null: too few have it. */

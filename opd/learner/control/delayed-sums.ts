@@ -23,7 +23,7 @@ export class DelayedSums {
   }
 
   /** The position of a slice, counted from the oldest. */
-  private at(nth: number): number {
+  private positionOf(nth: number): number {
     return (this.head + width * nth) % this.values.length
   }
 
@@ -37,10 +37,10 @@ export class DelayedSums {
   private sliceAt(now: number, span: number): number {
     const { values, count } = this
     if (count > 0) {
-      const last = this.at(count - 1)
+      const last = this.positionOf(count - 1)
       if (count === slices || now - values[last + from]! < span / 16) return last
     }
-    const next = this.at(this.count++)
+    const next = this.positionOf(this.count++)
     values.fill(0, next, next + width)
     values[next + from] = now
     return next
@@ -50,7 +50,7 @@ export class DelayedSums {
   addBack(expected: number, sent: number, won: number, sentAt: number): boolean {
     const { values } = this
     for (let n = this.count - 1; n >= 0; n--) {
-      const slice = this.at(n)
+      const slice = this.positionOf(n)
       if (values[slice + from]! > sentAt) continue
       values[slice + dues]! += expected
       values[slice + bids]! += sent
@@ -73,7 +73,7 @@ export class DelayedSums {
       if (values[head + from]! > since) taken.newer += values[head + dues]!
       taken.bids += values[head + bids]!
       taken.wins += values[head + wins]!
-      this.head = this.at(1)
+      this.head = this.positionOf(1)
     }
     return taken
   }
@@ -81,7 +81,7 @@ export class DelayedSums {
   /** For each column, the times of the slices and the sums. */
   saved(): number[][][] {
     const inOrder = (column: number) =>
-      Array.from({ length: this.count }, (_each, n) => this.values[this.at(n) + column]!)
+      Array.from({ length: this.count }, (_each, n) => this.values[this.positionOf(n) + column]!)
     return columns.map((column) => [inOrder(from), inOrder(column)])
   }
 

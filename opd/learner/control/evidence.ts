@@ -26,7 +26,7 @@ const unions = {
 export type Union = keyof typeof unions
 
 function positions<Name extends string>(names: readonly Name[]) {
-  return Object.fromEntries(names.map((name, at) => [name, at])) as Record<Name, number>
+  return Object.fromEntries(names.map((name, index) => [name, index])) as Record<Name, number>
 }
 
 /** The sums of one group. Money is CPM. */
@@ -60,7 +60,7 @@ const columns = [
   'knownSpendIn',
 ] as const
 export type Column = (typeof columns)[number]
-const at = positions(columns)
+const columnAt = positions(columns)
 const width = columns.length
 const evidenceWidth = groups.length * width
 
@@ -86,7 +86,7 @@ export class Evidence {
   }
 
   private addTo(base: number, name: Column, value: number): void {
-    const column = base + at[name]
+    const column = base + columnAt[name]
     this.sums[column]! += value
     this.fresh[column]! += value
   }
@@ -156,8 +156,8 @@ export class Evidence {
     this.from = from
   }
 
-  total(of: Union, name: Column): number {
-    return totalOf(this.sums, of, name)
+  total(union: Union, name: Column): number {
+    return totalOf(this.sums, union, name)
   }
 
   reset(): void {
@@ -171,9 +171,9 @@ export class Evidence {
   }
 }
 
-export function totalOf(sums: Float64Array, of: Union, name: Column): number {
+export function totalOf(sums: Float64Array, union: Union, name: Column): number {
   let sum = 0
-  for (const group of unions[of]) sum += sums[group * width + at[name]]!
+  for (const group of unions[union]) sum += sums[group * width + columnAt[name]]!
   return sum
 }
 
@@ -212,8 +212,8 @@ export function writeRecords(records: readonly (readonly [number, Float64Array])
 
 /** Records with a number that is not finite are left out. */
 export function* readRecords(bytes: Uint8Array): Generator<[number, Float64Array]> {
-  for (let at = 0; at + recordBytes <= bytes.length; at += recordBytes) {
-    const sums = floatsAt(bytes, at + 4, evidenceWidth)
-    if (sums.every(Number.isFinite)) yield [viewOf(bytes).getUint32(at), sums]
+  for (let index = 0; index + recordBytes <= bytes.length; index += recordBytes) {
+    const sums = floatsAt(bytes, index + 4, evidenceWidth)
+    if (sums.every(Number.isFinite)) yield [viewOf(bytes).getUint32(index), sums]
   }
 }

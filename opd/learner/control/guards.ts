@@ -106,11 +106,11 @@ export class Guards {
   exposedElsewhere(
     due: number,
     bids: number,
-    at: number,
+    sentAt: number,
     now: number,
     noticeTimeout: number,
   ): void {
-    if (!this.sums.addBack(due, bids, 0, at)) this.sums.addBid(due, bids, now, noticeTimeout)
+    if (!this.sums.addBack(due, bids, 0, sentAt)) this.sums.addBid(due, bids, now, noticeTimeout)
   }
 
   /** When the oldest bids began that still wait for a win; Infinity: there are none. */
@@ -149,22 +149,22 @@ export class Guards {
   }
 
   /** A win that was reported to this node. `at`: when the bid was sent. */
-  addWin(at: number, sent: number, cleared: number, now: number, tried: boolean): void {
+  addWin(sentAt: number, sent: number, cleared: number, now: number, tried: boolean): void {
     this.winsEver++
     this.over += ((cleared > sent * 1.005 ? 1 : 0) - this.over) / Math.min(overWins, this.winsEver)
     this.under += ((cleared < sent * tiny ? 1 : 0) - this.under) / Math.min(overWins, this.winsEver)
-    this.received(1, tried ? 1 : 0, at, now)
+    this.received(1, tried ? 1 : 0, sentAt, now)
     const isImplausible = this.over > overShare || this.under > tinyShare
     if (this.winsEver > overWins && isImplausible && !this.acts) this.switchTo('cleared')
   }
 
   /** Wins that were reported to any node, `tried` of them at lowered and explored prices. */
-  received(wins: number, tried: number, at: number, now: number): void {
+  received(wins: number, tried: number, sentAt: number, now: number): void {
     if (!(wins > 0)) return
     this.wins += tried
     this.due = 0
-    if (at > this.newest && at <= now) this.newest = at
-    if (!this.sums.addBack(0, 0, wins, at)) this.late += wins
+    if (sentAt > this.newest && sentAt <= now) this.newest = sentAt
+    if (!this.sums.addBack(0, 0, wins, sentAt)) this.late += wins
     if (this.guard === 'silence') this.switchTo('start')
     if (this.guard === 'start' && this.wins >= winsToEnd) this.switchTo('none')
   }
@@ -209,13 +209,13 @@ export class Guards {
  * bids' own prices.
  */
 function keptAtMost(evidence: Evidence): number | null {
-  const of = (side: 'optimised' | 'holdout') => {
+  const sideOf = (side: 'optimised' | 'holdout') => {
     const wins = evidence.total(side, 'wins')
     const due = evidence.total(side, 'dueIn')
     const rate = wins / Math.max(1, evidence.total(side, 'bids'))
     return { wins, ratio: wins / due, variance: (1 - Math.min(0.99, rate)) / wins }
   }
-  const [treated, holdout] = [of('optimised'), of('holdout')]
+  const [treated, holdout] = [sideOf('optimised'), sideOf('holdout')]
   if (!(treated.wins > 20 && holdout.wins > 20)) return null
   return (treated.ratio / holdout.ratio) * Math.exp(halfWidth([treated, holdout], 0.02))
 }

@@ -30,7 +30,7 @@ export class LossNotices {
   }
 
   /** Number of losses that one loss with a notice represents; 0: most losses have no notice. */
-  get each(): number {
+  get perNotice(): number {
     const share = Math.min(1, this.noticed / (this.losses * (1 - without)))
     return share > mostly ? 1 / share : 0
   }

@@ -178,8 +178,8 @@ export class SupplierState {
   }
 
   /** Before its first fit the model may expect a half or twice the wins that there are, and of some bids more than of others. */
-  private isEvidence({ at }: Outcome): boolean {
-    return at >= this.pool.from
+  private isEvidence({ sentAt }: Outcome): boolean {
+    return sentAt >= this.pool.from
   }
 
   exposed(outcome: Outcome, noticeTimeout: number): void {
@@ -187,7 +187,7 @@ export class SupplierState {
     this.exposures++
     this.lossNotices.exposed()
     if (this.guards.oldest === Number.POSITIVE_INFINITY) this.visit?.mark()
-    this.guards.exposed(winOut, winIn > 0 ? winOut / winIn : 1, outcome.at, noticeTimeout)
+    this.guards.exposed(winOut, winIn > 0 ? winOut / winIn : 1, outcome.sentAt, noticeTimeout)
     const group = groupOf(outcome)
     if (group === null) return
     for (const evidence of this.both) evidence.age++
@@ -212,7 +212,7 @@ export class SupplierState {
     const { inBa, sent, weight } = outcome
     const group = groupOf(outcome)
     this.visit?.mark()
-    this.guards.addWin(outcome.at, sent, cleared, now, isTried(group))
+    this.guards.addWin(outcome.sentAt, sent, cleared, now, isTried(group))
     this.lossNotices.countWin()
     if (group === null || !isResolved) return
     if (isTried(group)) this.tried.addWon(1)
@@ -221,9 +221,9 @@ export class SupplierState {
   }
 
   /** A win of a bid that competed at its own price, although a lower one was sent. */
-  wonUnapplied({ at, inBa }: Outcome, cleared: number, now: number): void {
+  wonUnapplied({ sentAt, inBa }: Outcome, cleared: number, now: number): void {
     this.visit?.mark()
-    this.guards.addWin(at, inBa, cleared, now, false)
+    this.guards.addWin(sentAt, inBa, cleared, now, false)
   }
 
   /** A bid of the past, and the price at which it cleared; null: it lost. The guards, which compare present sums, leave it out. */
@@ -247,9 +247,10 @@ export class SupplierState {
     const lost = least > sent
     if (lost) this.lossNotices.lost()
     const group = groupOf(outcome)
-    const { each } = this.lossNotices
-    if (group === null || each === 0 || !this.isEvidence(outcome)) return
-    for (const evidence of this.both) evidence.addLeast(group, inBa, sent, least, lost ? each : 1)
+    const { perNotice } = this.lossNotices
+    if (group === null || perNotice === 0 || !this.isEvidence(outcome)) return
+    for (const evidence of this.both)
+      evidence.addLeast(group, inBa, sent, least, lost ? perNotice : 1)
   }
 
   /** Removes an exposure that must not train the model. */
@@ -263,13 +264,13 @@ export class SupplierState {
   merge(sums: Float64Array, now: number, noticeTimeout: number): void {
     for (const evidence of this.both) evidence.merge(sums)
     this.visit?.mark()
-    const at = now - noticeTimeout / 4
+    const newest = now - noticeTimeout / 4
     const due = Math.max(0, totalOf(sums, 'all', 'due'))
     const dueIn = totalOf(sums, 'all', 'dueIn')
     const bids = dueIn > 0 ? (totalOf(sums, 'all', 'bids') * due) / dueIn : 0
-    this.guards.exposedElsewhere(due, bids, at, now, noticeTimeout)
+    this.guards.exposedElsewhere(due, bids, newest, now, noticeTimeout)
     const [wins, tried] = [totalOf(sums, 'all', 'wins'), totalOf(sums, 'tried', 'wins')]
-    this.guards.received(wins, tried, at, now)
+    this.guards.received(wins, tried, newest, now)
     this.tried.addWon(tried)
   }
 

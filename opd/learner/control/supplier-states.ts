@@ -31,7 +31,7 @@ export class SupplierStates {
   private now = 0
   private noticeTimeout = 30_000
 
-  of(supplier: number): SupplierState {
+  stateOf(supplier: number): SupplierState {
     return this.suppliers.get(supplier) ?? this.admit(supplier)
   }
 
@@ -62,14 +62,15 @@ export class SupplierStates {
     this.visits.run(now - noticeTimeout, (nth) => {
       const state = this.states[nth]!
       state.measure()
-      const own = state.guards.mature(now, noticeTimeout)
+      const matured = state.guards.mature(now, noticeTimeout)
       // By the supplier's own past: a new one that wins less often, or more traffic of such a one, is no fall of all.
-      const expected = state.guards.expects(own.bids)
+      const expected = state.guards.expects(matured.bids)
       if (expected !== null) {
         all.expected += expected
-        all.wins += own.wins
+        all.wins += matured.wins
       }
-      if (own.bids > 0 && state.guards.compare(own, now) && state.guarded) state.guards.dropped()
+      if (matured.bids > 0 && state.guards.compare(matured, now) && state.guarded)
+        state.guards.dropped()
       return state.guards.oldest
     })
     if (!(all.expected > 0 && this.fall.seen(all.expected, all.wins, now))) return
@@ -97,7 +98,7 @@ export class SupplierStates {
 
   merge(records: Uint8Array): void {
     for (const [supplier, sums] of readRecords(records))
-      this.of(supplier).merge(sums, this.now, this.noticeTimeout)
+      this.stateOf(supplier).merge(sums, this.now, this.noticeTimeout)
   }
 
   /** A function for each supplier, because the state of a thousand suppliers is 2 MB of text. */
@@ -122,7 +123,7 @@ export class SupplierStates {
     ;[this.now, this.noticeTimeout] = clock
     this.pool.restoreSums(pool.sums, pool.age, pool.from)
     for (const [n, [id, saved]] of suppliers.entries()) {
-      this.of(id).restoreState(saved)
+      this.stateOf(id).restoreState(saved)
       if (n % suppliersAtOnce === 0) yield
     }
     this.fall.restoreHours(fall)

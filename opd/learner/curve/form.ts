@@ -51,8 +51,8 @@ const table = Float32Array.from(
 export function sigmoid(x: number): number {
   if (!(x > -reach)) return table[0]!
   if (x >= reach) return table[2 * reach * perUnit]!
-  const at = (x + reach) * perUnit
-  const step = at | 0
+  const position = (x + reach) * perUnit
+  const step = position | 0
   const low = table[step]!
-  return low + (at - step) * (table[step + 1]! - low)
+  return low + (position - step) * (table[step + 1]! - low)
 }

@@ -45,8 +45,8 @@ export const blocks = keyNames.map((key) => {
 const widths = blocks.map(({ sums }) => sums.length)
 
 /** By key: the start of its block in `sumOf`, its number of weights, that of its parameters, and its alignment. */
-export const blockFrom = Int32Array.from(blocks, (_each, at) =>
-  widths.slice(0, at).reduce((sum, width) => sum + width, 0),
+export const blockFrom = Int32Array.from(blocks, (_each, index) =>
+  widths.slice(0, index).reduce((sum, width) => sum + width, 0),
 )
 export const blockWidth = Int32Array.from(widths)
 export const blockHalf = Int32Array.from(
@@ -62,8 +62,8 @@ export const priorOf = Float64Array.from(blocks.flatMap(({ priors }) => priors))
 export const placesOf: readonly Int32Array[] = Array.from({ length: sumCount }, (_each, sum) =>
   Int32Array.from(
     blocks.flatMap(({ sums }, key) => {
-      const at = sums.indexOf(sum)
-      return at < 0 ? [] : [key, at]
+      const index = sums.indexOf(sum)
+      return index < 0 ? [] : [key, index]
     }),
   ),
 )

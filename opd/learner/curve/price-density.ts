@@ -25,15 +25,15 @@ export class PriceDensities {
   private firsts: Int32Array = new Int32Array(0)
   private formShares: Float32Array = new Float32Array(0)
   private cumulative: Float32Array = new Float32Array(0)
-  private at = -1
+  private keyIndex = -1
   private first = 0
 
   set({ keys, firsts, formShares, cumulative }: Densities): void {
     this.firsts = firsts
     this.formShares = formShares
     this.cumulative = cumulative
-    this.places = new Map(Array.from(keys, (key, at) => [key, at]))
-    this.at = -1
+    this.places = new Map(Array.from(keys, (key, index) => [key, index]))
+    this.keyIndex = -1
     this.formShare = 1
   }
 
@@ -41,20 +41,20 @@ export class PriceDensities {
   loadPlacement(placement: number): void {
     const place = this.places.get(placement)
     if (place === undefined) {
-      this.at = -1
+      this.keyIndex = -1
       this.formShare = 1
       return
     }
-    this.at = place * binCount
+    this.keyIndex = place * binCount
     this.first = this.firsts[place]!
     this.formShare = this.formShares[place]!
   }
 
   /** The part of the win probability at a tick that the distribution adds. */
   below(tick: number): number {
-    if (this.at < 0) return 0
+    if (this.keyIndex < 0) return 0
     const bin = tick - this.first
     if (bin < 0) return 0
-    return this.cumulative[this.at + (bin < binCount ? bin : binCount - 1)]!
+    return this.cumulative[this.keyIndex + (bin < binCount ? bin : binCount - 1)]!
   }
 }

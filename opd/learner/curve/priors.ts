@@ -19,7 +19,7 @@ export const keyNames = [
 ] as const
 type Key = (typeof keyNames)[number]
 export const keyCount = keyNames.length
-export const keyAt = Object.fromEntries(keyNames.map((name, at) => [name, at])) as Record<
+export const keyAt = Object.fromEntries(keyNames.map((name, index) => [name, index])) as Record<
   Key,
   number
 >

@@ -57,7 +57,8 @@ export class WeightSums {
         sums[sumOf[from + 1]!]! += weightMeans[slot + 1]!
         continue
       }
-      for (let at = 0; at < width; at++) sums[sumOf[from + at]!]! += weightMeans[slot + at]!
+      for (let index = 0; index < width; index++)
+        sums[sumOf[from + index]!]! += weightMeans[slot + index]!
     }
   }
 
@@ -90,8 +91,12 @@ export class WeightSums {
       const half = blockHalf[key]!
       const from = blockFrom[key]!
       const slot = slots[key]!
-      for (let at = 0; at < half; at++)
-        spread += step.addDerivative(slot + at, priorOf[from + at]!, gradient[sumOf[from + at]!]!)
+      for (let index = 0; index < half; index++)
+        spread += step.addDerivative(
+          slot + index,
+          priorOf[from + index]!,
+          gradient[sumOf[from + index]!]!,
+        )
     }
     return spread
   }

@@ -40,14 +40,14 @@ export class Step {
 
   /** Adds a weight with the derivative g. Returns its part of the variance of the observation: v g^2. */
   addDerivative(slot: number, prior: number, g: number): number {
-    const at = this.count
+    const offset = this.count
     const v = this.weights.variances[slot]! || prior
     const gain = v * g
-    this.slots[at] = slot
-    this.priors[at] = prior
-    this.variances[at] = v
-    this.gains[at] = gain
-    this.count = at + 1
+    this.slots[offset] = slot
+    this.priors[offset] = prior
+    this.variances[offset] = v
+    this.gains[offset] = gain
+    this.count = offset + 1
     return gain * g
   }
 

@@ -84,7 +84,9 @@ export class Decider {
     curve.loadBid(features.keys, Math.log(inBa), hasFloor(bytes))
     const floor = facts.floor > 0 ? facts.floor : 0
     if (floor >= inBa) return this.unchanged(decision)
-    const state = this.suppliers.of(supplierKey(hashAt(bytes, keyAt.supplier), mode === 'margin'))
+    const state = this.suppliers.stateOf(
+      supplierKey(hashAt(bytes, keyAt.supplier), mode === 'margin'),
+    )
     state.loadPolicy(policy, mode)
     decision.theta = state.theta
     decision.lambda = state.lambda

@@ -110,8 +110,8 @@ export class PriceSearch {
       const price = prices[n]!
       if ((reward - price) * highest <= best) continue
       curve.sweep(coarseGrid, ticks, chances, n + 1, to - 1, 1)
-      for (let at = n + 1; at < to; at++)
-        best = Math.max(best, (reward - prices[at]!) * chances[at]!)
+      for (let index = n + 1; index < to; index++)
+        best = Math.max(best, (reward - prices[index]!) * chances[index]!)
     }
   }
 

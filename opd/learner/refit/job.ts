@@ -100,24 +100,24 @@ const [growth, newRows, interval] = [0.2, 4000, 60_000]
 export class RefitSchedule {
   /** Rows that had settled at the last refit. */
   private rows = 0
-  private at = Number.NEGATIVE_INFINITY
+  private fittedAt = Number.NEGATIVE_INFINITY
 
   saved(): [number, number] {
-    return [this.rows, Number.isFinite(this.at) ? this.at : 0]
+    return [this.rows, Number.isFinite(this.fittedAt) ? this.fittedAt : 0]
   }
 
   /** The last refit was of so many rows. */
   fitted(rows: number, now: number): void {
     this.rows = rows
-    this.at = now
+    this.fittedAt = now
   }
 
   /** null: no refit is due. */
   job(settled: SettledRows, now: number, arrived: Float32Array): Uint8Array | null {
-    if (settled.size < fewest || now - this.at < interval) return null
+    if (settled.size < fewest || now - this.fittedAt < interval) return null
     if (settled.settled - this.rows < Math.min(newRows, settled.settled * growth)) return null
     this.rows = settled.settled
-    this.at = now
+    this.fittedAt = now
     return writeJob({ ...settled.copy(), now, arrived })
   }
 }

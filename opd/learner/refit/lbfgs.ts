@@ -33,12 +33,12 @@ export function minimize(
       const { s, y, rho } = pairs[n]!
       const alpha = rho * dot(s, direction)
       alphas[n] = alpha
-      for (let at = 0; at < size; at++) direction[at]! -= alpha * y[at]!
+      for (let index = 0; index < size; index++) direction[index]! -= alpha * y[index]!
     }
-    for (let at = 0; at < size; at++) direction[at]! *= gamma * scale[at]!
+    for (let index = 0; index < size; index++) direction[index]! *= gamma * scale[index]!
     pairs.forEach(({ s, y, rho }, n) => {
       const by = alphas[n]! - rho * dot(y, direction)
-      for (let at = 0; at < size; at++) direction[at]! += by * s[at]!
+      for (let index = 0; index < size; index++) direction[index]! += by * s[index]!
     })
     const slope = dot(gradient, direction)
     if (!(slope > tolerance * Math.max(1, Math.abs(value)) * 1e-3)) break
@@ -47,7 +47,8 @@ export function minimize(
     const nextGradient = new Float64Array(size)
     let nextValue = Number.POSITIVE_INFINITY
     while (left > 0) {
-      for (let at = 0; at < size; at++) next[at] = x[at]! - length * direction[at]!
+      for (let index = 0; index < size; index++)
+        next[index] = x[index]! - length * direction[index]!
       nextValue = objective(next, nextGradient)
       left--
       if (nextValue <= value - sufficient * length * slope) break
@@ -56,16 +57,16 @@ export function minimize(
     if (!(nextValue < value)) break
     const s = new Float64Array(size)
     const y = new Float64Array(size)
-    for (let at = 0; at < size; at++) {
-      s[at] = next[at]! - x[at]!
-      y[at] = nextGradient[at]! - gradient[at]!
+    for (let index = 0; index < size; index++) {
+      s[index] = next[index]! - x[index]!
+      y[index] = nextGradient[index]! - gradient[index]!
     }
     const sy = dot(s, y)
     if (sy > 1e-12) {
       pairs.push({ s, y, rho: 1 / sy })
       if (pairs.length > memory) pairs.shift()
       let curvature = 0
-      for (let at = 0; at < size; at++) curvature += y[at]! * y[at]! * scale[at]!
+      for (let index = 0; index < size; index++) curvature += y[index]! * y[index]! * scale[index]!
       gamma = sy / curvature
     }
     x.set(next)

@@ -132,7 +132,7 @@ function chosenShape(rows: Rows, form: Form, observed: Observations): Shape {
       )
       return { loss: loss + swapped.loss, x, priors, shared: mean }
     })
-    .reduce((best, each) => (each.loss < best.loss - leastGain ? each : best))
+    .reduce((best, fit) => (fit.loss < best.loss - leastGain ? fit : best))
   form.x.set(best.x)
   form.weight = half
   const { shared, priors } = best
@@ -162,9 +162,9 @@ function fitUsual({ count, usual, lnIn, weight }: Rows, { x, precision, residual
     weights[usual[row]!]! += weight[row]!
   }
   for (let row = 0; row < count; row++) {
-    const at = usual[row]!
-    x[at] = sums[at]! / (weights[at]! + usualNoise)
-    precision[at] = 1 + weights[at]! / usualNoise
-    residual[row] = lnIn[row]! - x[at]!
+    const slot = usual[row]!
+    x[slot] = sums[slot]! / (weights[slot]! + usualNoise)
+    precision[slot] = 1 + weights[slot]! / usualNoise
+    residual[row] = lnIn[row]! - x[slot]!
   }
 }

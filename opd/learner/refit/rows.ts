@@ -10,8 +10,8 @@ import { outcomes } from './settled-rows.ts'
 
 /** The weights of a row: the key, the sum, the place in the block, and the family (place among all blocks), which has one prior. */
 const places = blocks.flatMap(({ sums }, key) =>
-  sums.flatMap((sum, at) =>
-    sum <= usualSum ? [{ key, sum, at, family: blockFrom[key]! + at }] : [],
+  sums.flatMap((sum, index) =>
+    sum <= usualSum ? [{ key, sum, index, family: blockFrom[key]! + index }] : [],
   ),
 )
 /** Those of one sum are adjacent, because a fit spends most of its time in adding them up. */
@@ -60,9 +60,9 @@ export function rowsOf(job: Job, halfLife: number): Rows {
   const known = new Int32Array(slotCount)
   const keys = new Uint32Array(keyCount)
   const seen = new Exposure()
-  const fittedAt = (key: number, at: number, family: number) => {
+  const fittedAt = (key: number, index: number, family: number) => {
     if (keys[key] === 0) return 0
-    const slot = ((keys[key]! >>> 13) & blockMask[key]!) + at
+    const slot = ((keys[key]! >>> 13) & blockMask[key]!) + index
     if (known[slot] === 0) {
       known[slot] = rows.slots.length
       rows.slots.push(slot)
@@ -75,11 +75,11 @@ export function rowsOf(job: Job, halfLife: number): Rows {
     const outcome = job.outcome[n]!
     const least = job.least[n]!
     if (outcome === outcomes.void || !readExposure(features, seen)) continue
-    const age = job.now - seen.at
+    const age = job.now - seen.sentAt
     const arrived = least > 0 ? 1 : age > 0 ? arrivedBy(job.arrived, age) : 0
     if (arrived < leastArrived) continue
     const row = rows.count++
-    keysOf(features, seen.at, keys)
+    keysOf(features, seen.sentAt, keys)
     rows.lnIn[row] = seen.lnIn
     rows.lnPrice[row] = seen.lnIn + seen.lnF
     rows.arrived[row] = arrived
@@ -89,10 +89,10 @@ export function rowsOf(job: Job, halfLife: number): Rows {
     rows.floored[row] = hasFloor(features) ? 1 : 0
     rows.supplier[row] = keys[keyAt.supplier]!
     rows.placement[row] = keys[keyAt.placement]!
-    formPlaces.forEach(({ key, at, family }, place) => {
-      rows.form[row * formPlaces.length + place] = fittedAt(key, at, family)
+    formPlaces.forEach(({ key, index, family }, place) => {
+      rows.form[row * formPlaces.length + place] = fittedAt(key, index, family)
     })
-    rows.usual[row] = fittedAt(usualPlace.key, usualPlace.at, usualPlace.family)
+    rows.usual[row] = fittedAt(usualPlace.key, usualPlace.index, usualPlace.family)
   }
   return rows
 }

@@ -45,31 +45,31 @@ export class SettledRows {
   private readonly next = new Int32Array(windowRows).fill(none)
   /** Wins that came before their exposure: the lowest winning price by name. */
   private readonly early = new Map<number, number>()
-  private at = 0
+  private position = 0
 
   /** Adds an exposure that settled, as lost for now. */
   addRow(features: Uint8Array): void {
-    const { rows, heads, at } = this
-    const from = at * featureBytes
-    if (this.size === windowRows) this.unchain(at, chainOf(rows, from))
+    const { rows, heads, position } = this
+    const from = position * featureBytes
+    if (this.size === windowRows) this.unchain(position, chainOf(rows, from))
     else this.size++
     rows.set(features, from)
     const name = this.early.size > 0 ? nameOf(features) : 0
     const least = this.early.get(name)
     this.early.delete(name)
-    this.outcome[at] = least === undefined ? outcomes.lost : outcomes.won
-    this.least[at] = least ?? 0
+    this.outcome[position] = least === undefined ? outcomes.lost : outcomes.won
+    this.least[position] = least ?? 0
     const chain = chainOf(rows, from)
-    this.next[at] = heads[chain]!
-    heads[chain] = at
-    this.at = (at + 1) % windowRows
+    this.next[position] = heads[chain]!
+    heads[chain] = position
+    this.position = (position + 1) % windowRows
     this.settled++
   }
 
   private unchain(row: number, chain: number): void {
     const { heads, next } = this
     let before = none
-    for (let at = heads[chain]!; at !== row; at = next[at]!) before = at
+    for (let index = heads[chain]!; index !== row; index = next[index]!) before = index
     if (before === none) heads[chain] = next[row]!
     else next[before] = next[row]!
   }
@@ -90,10 +90,10 @@ export class SettledRows {
 
   /** Copies of the features of the newest rows, the newest first. `accepts`: whether a row, which begins at `from`, is one of them. */
   newest(accepts: (bytes: Uint8Array, from: number) => boolean, most: number): Uint8Array[] {
-    const { rows, size, at } = this
+    const { rows, size, position } = this
     const found: Uint8Array[] = []
     for (let back = 1; back <= size && found.length < most; back++) {
-      const row = (at - back + windowRows) % windowRows
+      const row = (position - back + windowRows) % windowRows
       const from = row * featureBytes
       if (this.outcome[row] === outcomes.void || !accepts(rows, from)) continue
       found.push(rows.slice(from, from + featureBytes))
@@ -113,7 +113,7 @@ export class SettledRows {
   /** A copy in slices. Rows that are added between slices may replace the oldest. */
   *copying(): Generator<undefined, RowArrays> {
     const { size } = this
-    const oldest = size < windowRows ? 0 : this.at
+    const oldest = size < windowRows ? 0 : this.position
     const features = new Uint8Array(size * featureBytes)
     const outcome = new Uint8Array(size)
     const least = new Float32Array(size)
@@ -133,7 +133,7 @@ export class SettledRows {
   clear(): void {
     this.heads.fill(none)
     this.early.clear()
-    this.size = this.at = 0
+    this.size = this.position = 0
   }
 
   /** In slices. */
@@ -143,7 +143,7 @@ export class SettledRows {
   ): Generator<undefined, void> {
     for (let n = 0; n < outcome.length; n++) {
       if (n % restoredRows === 0) yield
-      const row = this.at
+      const row = this.position
       this.addRow(features.subarray(n * featureBytes, (n + 1) * featureBytes))
       this.outcome[row] = outcome[n]!
       this.least[row] = least[n]!

@@ -26,7 +26,7 @@ export class CurveTrainer {
 
   /** Loads the weights of the exposure that was read, for training. */
   loadFeatures(features: Uint8Array): void {
-    keysOf(features, this.seen.at, this.keys)
+    keysOf(features, this.seen.sentAt, this.keys)
     this.curve.loadBid(this.keys, this.seen.lnIn, hasFloor(features))
   }
 

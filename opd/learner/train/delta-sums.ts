@@ -74,8 +74,8 @@ function* written(
   suppliers: readonly (readonly [number, Float64Array])[],
 ): Generator<undefined, Uint8Array[]> {
   const pieces = [ages]
-  for (let at = 0; at < suppliers.length; at += writtenAtOnce) {
-    pieces.push(writeRecords(suppliers.slice(at, at + writtenAtOnce)))
+  for (let index = 0; index < suppliers.length; index += writtenAtOnce) {
+    pieces.push(writeRecords(suppliers.slice(index, index + writtenAtOnce)))
     yield
   }
   return pieces

@@ -23,14 +23,14 @@ export class LostExposures {
   }
 
   /** Whether the exposure of a bid that was sent at `at`, and due after `wait`, was lost: it was not settled in the snapshot. */
-  has(at: number, wait: () => number, now: number): boolean {
+  has(time: number, wait: () => number, now: number): boolean {
     if (!(this.snapshotAt > 0)) return false
     this.seen(now)
-    return at < this.startedAt && wait() > this.snapshotAt - at
+    return time < this.startedAt && wait() > this.snapshotAt - time
   }
 
   /** Whether the snapshot's guards and evidence count a bid that was sent at `at`. */
-  isCounted(at: number): boolean {
-    return at <= this.snapshotAt
+  isCounted(time: number): boolean {
+    return time <= this.snapshotAt
   }
 }

@@ -45,7 +45,7 @@ export class NoticeDelays {
   /** Wins. */
   private total = 0
   /** Wins that were reported to this node: as many as its own bids have, if notices are distributed evenly. */
-  private own = 0
+  private ownWins = 0
   /** Nothing is known since `forget`. */
   private unknown = false
   /** Running estimate of the age that 95 % of notices do not exceed. */
@@ -68,7 +68,7 @@ export class NoticeDelays {
 
   /** A notice of a bid of this age arrived, at this node (`here`) or at another. */
   received(age: number, now: number, here = true): void {
-    if (here) this.own++
+    if (here) this.ownWins++
     const bin = binOf(age)
     this.wins[bin]!++
     this.arrived[bin]!.addCount(1, now)
@@ -89,7 +89,7 @@ export class NoticeDelays {
       ? Math.max(leastWins / this.total, Math.exp(-since / (memory * this.noticeTimeout)))
       : 1
     this.total *= kept
-    this.own *= kept
+    this.ownWins *= kept
     for (let n = 0; n < bins; n++) {
       const passed = this.sent.until(now - middles[n]!)
       this.reached[n] = this.reached[n]! * kept + Math.max(0, passed - this.passed[n]!)
@@ -118,7 +118,7 @@ export class NoticeDelays {
     const oldest = this.oldest
     let seen = 0
     for (let n = 0; n <= oldest; n++) seen += wins[n]! / Math.max(reached[n]!, few)
-    this.weigh(oldest, this.total > 0 ? (seen * this.own) / this.total : 0)
+    this.weigh(oldest, this.total > 0 ? (seen * this.ownWins) / this.total : 0)
     // Of the wins that are known at the age of a bin, the share that arrived in this bin. The win rate cancels.
     let below = 1
     let left = 0
@@ -143,19 +143,19 @@ export class NoticeDelays {
     for (let n = from; n <= oldest; n++) came += wins[n]!
     const share = came > weighed ? weighed / came : 1
     let best = Number.NEGATIVE_INFINITY
-    for (const [at, { prior, until, late, early }] of shapes.entries()) {
+    for (const [index, { prior, until, late, early }] of shapes.entries()) {
       let fit = 0
       for (let n = from; n <= oldest; n++)
         fit += wins[n]! * late[n]! + Math.max(0, known[n]! - wins[n]!) * early[n]!
       const all = Math.log((seen + 0.02) / (until[oldest]! + 0.02)) / scaleSpread
       fit = prior - 0.5 * all * all + share * fit
-      fits[at] = fit
+      fits[index] = fit
       if (fit > best) best = fit
     }
     let all = 0
     mixture.fill(0)
-    for (const [at, { shares }] of shapes.entries()) {
-      const weight = Math.exp(fits[at]! - best)
+    for (const [index, { shares }] of shapes.entries()) {
+      const weight = Math.exp(fits[index]! - best)
       if (weight < 1e-4) continue
       all += weight
       for (let n = 0; n < bins; n++) mixture[n]! += weight * shares[n]!
@@ -207,7 +207,7 @@ export class NoticeDelays {
     this.wins.fill(0)
     this.reached.fill(0)
     this.known.fill(0)
-    this.total = this.own = 0
+    this.total = this.ownWins = 0
     this.began = this.now
     this.renew()
   }
@@ -219,18 +219,18 @@ export class NoticeDelays {
 
   /** The whole state. */
   saved(): Float64Array {
-    const { began, now, total, own, unknown, late, seen, arrays, sent, arrived } = this
+    const { began, now, total, ownWins, unknown, late, seen, arrays, sent, arrived } = this
     const numbers = new Float64Array(this.width)
-    numbers.set([began, now, total, own, unknown ? 1 : 0, late, seen])
-    let at = 7
+    numbers.set([began, now, total, ownWins, unknown ? 1 : 0, late, seen])
+    let offset = 7
     // Number by number this would hold the thread that prices bids.
-    for (const each of arrays) {
-      numbers.set(each, at)
-      at += each.length
+    for (const array of arrays) {
+      numbers.set(array, offset)
+      offset += array.length
     }
-    for (const each of [sent, ...arrived]) {
-      each.save(numbers, at)
-      at += SentCounts.width
+    for (const array of [sent, ...arrived]) {
+      array.save(numbers, offset)
+      offset += SentCounts.width
     }
     return numbers
   }
@@ -245,16 +245,16 @@ export class NoticeDelays {
   restoreDelays(from: Float64Array): void {
     const { arrays, sent, arrived } = this
     if (from.length !== this.width) return
-    const [began, now, total, own, unknown, late, seen] = from
-    Object.assign(this, { began, now, total, own, unknown: unknown === 1, late, seen })
-    let at = 7
-    for (const each of arrays) {
-      each.set(from.subarray(at, at + each.length))
-      at += each.length
+    const [began, now, total, ownWins, unknown, late, seen] = from
+    Object.assign(this, { began, now, total, ownWins, unknown: unknown === 1, late, seen })
+    let offset = 7
+    for (const array of arrays) {
+      array.set(from.subarray(offset, offset + array.length))
+      offset += array.length
     }
-    for (const each of [sent, ...arrived]) {
-      each.restoreCounts(from.subarray(at, at + SentCounts.width))
-      at += SentCounts.width
+    for (const array of [sent, ...arrived]) {
+      array.restoreCounts(from.subarray(offset, offset + SentCounts.width))
+      offset += SentCounts.width
     }
   }
 }

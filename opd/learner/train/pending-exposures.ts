@@ -43,7 +43,7 @@ export class PendingExposures {
   private readonly most: number
   private readonly width: number
   /** The bucket that is due next, counted from time 0; NaN before the first exposure. */
-  private at = Number.NaN
+  private bucket = Number.NaN
   private counter = 0
 
   /** `longest`: milliseconds until an exposure is due, at most. */
@@ -54,7 +54,7 @@ export class PendingExposures {
 
   /** The time of the present bucket: exposures that `advance` settles now were due then. */
   get dueAt(): number {
-    return this.at * this.width
+    return this.bucket * this.width
   }
 
   /** Number of exposures that one represents if it is kept now. */
@@ -77,13 +77,13 @@ export class PendingExposures {
     const slot = this.freeSlot()
     if (slot === none) return 0
     const chunk = this.chunks[slot >> chunkBits]!
-    const at = slot & (perChunk - 1)
-    const generation = (chunk.generation[at]! + 1) & 0x7ff
+    const offset = slot & (perChunk - 1)
+    const generation = (chunk.generation[offset]! + 1) & 0x7ff
     const ticket = ((generation << slotBits) | (slot + 1)) >>> 0
-    chunk.generation[at] = generation
+    chunk.generation[offset] = generation
     writeTicket(bytes, ticket)
-    chunk.bytes.set(bytes, at * featureBytes)
-    chunk.weight[at] = weight
+    chunk.bytes.set(bytes, offset * featureBytes)
+    chunk.weight[offset] = weight
     this.size++
     this.chain(slot, now, due(ticket))
     return ticket
@@ -92,10 +92,10 @@ export class PendingExposures {
   private chain(slot: number, now: number, due: number): void {
     const nowBucket = Math.floor(now / this.width)
     // The first exposure, or the clock was set back by more than the length of the wheel.
-    if (!(this.at >= 0) || nowBucket < this.at - buckets) this.at = nowBucket
+    if (!(this.bucket >= 0) || nowBucket < this.bucket - buckets) this.bucket = nowBucket
     const wanted = Math.floor(due / this.width)
     // If the clock jumped: not before the next bucket, and not beyond the wheel.
-    const bucket = Math.min(this.at + buckets - 1, Math.max(this.at, wanted)) % buckets
+    const bucket = Math.min(this.bucket + buckets - 1, Math.max(this.bucket, wanted)) % buckets
     this.chunks[slot >> chunkBits]!.next[slot & (perChunk - 1)] = this.wheel[bucket]!
     this.wheel[bucket] = slot
   }
@@ -121,12 +121,12 @@ export class PendingExposures {
     const slot = (ticket & (2 ** slotBits - 1)) - 1
     const chunk = this.chunks[slot >> chunkBits]
     if (slot < 0 || chunk === undefined) return 0
-    const at = slot & (perChunk - 1)
-    const weight = chunk.weight[at]!
-    if (chunk.generation[at] !== ticket >>> slotBits || weight === 0) return 0
+    const offset = slot & (perChunk - 1)
+    const weight = chunk.weight[offset]!
+    if (chunk.generation[offset] !== ticket >>> slotBits || weight === 0) return 0
     // Another node may have used the same ticket for another exposure.
-    if (!hasFeatures(chunk.bytes, at * featureBytes, bytes)) return 0
-    chunk.weight[at] = 0
+    if (!hasFeatures(chunk.bytes, offset * featureBytes, bytes)) return 0
+    chunk.weight[offset] = 0
     this.size--
     return weight
   }
@@ -140,31 +140,31 @@ export class PendingExposures {
     most: number,
     settle: (bytes: Uint8Array, weight: number) => number,
   ): boolean {
-    if (!(this.at >= 0)) return true
+    if (!(this.bucket >= 0)) return true
     const until = Math.floor(now / this.width)
     // If the clock jumped far ahead, every bucket is visited once.
-    if (until - this.at > buckets) this.at = until - buckets
+    if (until - this.bucket > buckets) this.bucket = until - buckets
     let done = 0
-    for (; this.at < until; this.at++) {
-      const bucket = this.at % buckets
+    for (; this.bucket < until; this.bucket++) {
+      const bucket = this.bucket % buckets
       while (this.wheel[bucket] !== none) {
         if (done >= most) return false
         const slot = this.wheel[bucket]!
         const chunk = this.chunks[slot >> chunkBits]!
-        const at = slot & (perChunk - 1)
-        this.wheel[bucket] = chunk.next[at]!
-        const weight = chunk.weight[at]!
+        const offset = slot & (perChunk - 1)
+        this.wheel[bucket] = chunk.next[offset]!
+        const weight = chunk.weight[offset]!
         done += Math.max(1, weight)
-        const bytes = chunk.bytes.subarray(at * featureBytes, (at + 1) * featureBytes)
+        const bytes = chunk.bytes.subarray(offset * featureBytes, (offset + 1) * featureBytes)
         const again = weight === 0 ? 0 : settle(bytes, weight)
         if (again > now) {
           this.chain(slot, now, again)
           continue
         }
-        chunk.next[at] = this.free
+        chunk.next[offset] = this.free
         this.free = slot
         if (weight === 0) continue
-        chunk.weight[at] = 0
+        chunk.weight[offset] = 0
         this.size--
       }
     }
@@ -173,9 +173,9 @@ export class PendingExposures {
 
   /** The whole state, in slices; null: it has more than `most` slots. */
   *saving(most: number): Generator<undefined, Uint8Array[] | null> {
-    const { chunks, wheel, free, slots, at, counter, size } = this
+    const { chunks, wheel, free, slots, bucket, counter, size } = this
     if (slots > most) return null
-    const head = Float64Array.of(free, slots, at, counter, size)
+    const head = Float64Array.of(free, slots, bucket, counter, size)
     const pieces = [bytesOf(head.slice()), bytesOf(wheel.slice())]
     for (const { bytes, next, generation, weight } of chunks) {
       yield
@@ -187,7 +187,7 @@ export class PendingExposures {
   /** Restores what `saving` returned. Throws if there are too few bytes. */
   restoreExposures(bytes: Uint8Array): void {
     const take = reader(bytes, 0)
-    const [free, slots, at, counter, size] = new Float64Array(take(40).buffer)
+    const [free, slots, bucket, counter, size] = new Float64Array(take(40).buffer)
     this.wheel.set(new Int32Array(take(4 * buckets).buffer))
     for (let from = 0; from < slots!; from += perChunk) {
       const chunk = new Chunk()
@@ -197,7 +197,7 @@ export class PendingExposures {
       chunk.bytes.set(take(perChunk * featureBytes))
       this.chunks.push(chunk)
     }
-    Object.assign(this, { free, slots, at, counter, size })
+    Object.assign(this, { free, slots, bucket, counter, size })
   }
 
   /**
@@ -217,7 +217,7 @@ export class PendingExposures {
         if (weight[n] === 0 || seen++ % every !== 0 || count >= length) continue
         // Byte by byte: a view of each would take three times as long.
         const [from, to] = [n * featureBytes, count * featureBytes]
-        for (let at = 0; at < featureBytes; at++) found[to + at] = bytes[from + at]!
+        for (let index = 0; index < featureBytes; index++) found[to + index] = bytes[from + index]!
         weights[count++] = Math.min(255, weight[n]! * scale)
       }
       yield

@@ -40,10 +40,10 @@ class ReceivedRows {
   trainRows(most: number): void {
     for (let left = Math.min(most, this.size); left > 0; left--) {
       const run = this.earliest()
-      const at = run.offsets[run.next++]!
+      const offset = run.offsets[run.next++]!
       if (run.next === run.offsets.length) this.runs.splice(this.runs.indexOf(run), 1)
       this.size--
-      this.train(rowOf(run.rows, at))
+      this.train(rowOf(run.rows, offset))
     }
   }
 
@@ -80,15 +80,15 @@ function* copied(runs: readonly Run[]): Generator<undefined, Uint8Array> {
     for (let n = next; n < offsets.length; n++, to += rowBytes) {
       const from = offsets[n]!
       // Byte by byte: a view of each would take three times as long.
-      for (let at = 0; at < rowBytes; at++) bytes[to + at] = rows[from + at]!
+      for (let index = 0; index < rowBytes; index++) bytes[to + index] = rows[from + index]!
       if ((to / rowBytes) % savedAtOnce === 0) yield
     }
   return bytes
 }
 
 function compared(one: Uint8Array, from: number, other: Uint8Array, otherFrom: number): number {
-  for (let at = 0; at < rowBytes; at++) {
-    const difference = one[from + at]! - other[otherFrom + at]!
+  for (let index = 0; index < rowBytes; index++) {
+    const difference = one[from + index]! - other[otherFrom + index]!
     if (difference !== 0) return difference
   }
   return 0

@@ -8,7 +8,7 @@ const longest = 60_000
 
 export class SentCounts {
   sum = 0
-  private readonly at = Float64Array.from({ length: levels * kept })
+  private readonly times = Float64Array.from({ length: levels * kept })
   private readonly last = new Float64Array(levels).fill(Number.NaN)
   private first = Number.NaN
   private newest = 0
@@ -23,7 +23,7 @@ export class SentCounts {
       const from = this.last[level]!
       if (moment === from) break
       for (let n = Math.max(from + 1, moment - kept + 1); n <= moment; n++)
-        this.at[level * kept + (n % kept)] = this.sum
+        this.times[level * kept + (n % kept)] = this.sum
       this.last[level] = moment
     }
     this.sum += amount
@@ -33,7 +33,7 @@ export class SentCounts {
     this.first = now
     this.newest = now
     this.sum = 0
-    this.at.fill(0)
+    this.times.fill(0)
     for (let level = 0, width = finest; level < levels; level++, width *= 2)
       this.last[level] = Math.floor(now / width)
   }
@@ -46,8 +46,8 @@ export class SentCounts {
       const last = this.last[level]!
       if (moment >= last + 1 || (moment === last && level === 0)) return this.sum
       if (moment <= last - kept + 1) continue
-      const from = this.at[level * kept + (moment % kept)]!
-      const to = moment === last ? this.sum : this.at[level * kept + ((moment + 1) % kept)]!
+      const from = this.times[level * kept + (moment % kept)]!
+      const to = moment === last ? this.sum : this.times[level * kept + ((moment + 1) % kept)]!
       return from + (to - from) * (then / width - moment)
     }
     return 0
@@ -57,15 +57,15 @@ export class SentCounts {
   static readonly width = 3 + levels + levels * kept
 
   /** Writes `width` numbers. */
-  save(into: Float64Array, at: number): void {
-    into.set([this.sum, this.first, this.newest], at)
-    into.set(this.last, at + 3)
-    into.set(this.at, at + 3 + levels)
+  save(into: Float64Array, offset: number): void {
+    into.set([this.sum, this.first, this.newest], offset)
+    into.set(this.last, offset + 3)
+    into.set(this.times, offset + 3 + levels)
   }
 
   restoreCounts(from: Float64Array): void {
     ;[this.sum, this.first, this.newest] = from as unknown as [number, number, number]
     this.last.set(from.subarray(3, 3 + levels))
-    this.at.set(from.subarray(3 + levels, SentCounts.width))
+    this.times.set(from.subarray(3 + levels, SentCounts.width))
   }
 }

@@ -68,9 +68,9 @@ export class Trainer {
   private behind = false
   /** When the exposure that was read last is due, by its ticket. */
   private readonly dueOf = (ticket: number) => {
-    const { at } = this.seen
+    const { sentAt } = this.seen
     const age = this.delays.age(shareOf(ticket))
-    return at + Math.min(this.window, this.delays.nextLook(age, Math.max(0, this.now - at)))
+    return sentAt + Math.min(this.window, this.delays.nextLook(age, Math.max(0, this.now - sentAt)))
   }
   private readonly settleDue = (bytes: Uint8Array, weight: number) => this.settle(bytes, weight)
 
@@ -108,27 +108,27 @@ export class Trainer {
   exposed(decision: OwnDecision, sent: number, now: number): void {
     const { seen, delays } = this
     const { bytes } = decision
-    const at = now > 0 && now < 2 ** 48 ? now : this.now
-    this.now = at
-    this.lostExposures.seen(at)
+    const time = now > 0 && now < 2 ** 48 ? now : this.now
+    this.now = time
+    this.lostExposures.seen(time)
     this.received.besideExposure()
-    if (this.behind) this.behind = !this.pending.advance(at, settledBeside, this.settleDue)
-    writeExposure(decision, sent, at)
+    if (this.behind) this.behind = !this.pending.advance(time, settledBeside, this.settleDue)
+    writeExposure(decision, sent, time)
     this.training.read(bytes)
-    delays.exposed(seen.winOut, at)
-    this.pending.addExposure(bytes, at, this.dueOf)
-    this.suppliers.of(seen.supplier).exposed(seen, delays.noticeTimeout)
+    delays.exposed(seen.winOut, time)
+    this.pending.addExposure(bytes, time, this.dueOf)
+    this.suppliers.stateOf(seen.supplier).exposed(seen, delays.noticeTimeout)
   }
 
   win(features: Uint8Array, clearedPrice: number, now: number, least?: number): void {
     this.received.beforeUse()
     const { seen } = this
     if (!(clearedPrice >= 0) || !this.training.read(features)) return
-    const age = now - seen.at
-    const supplier = this.suppliers.of(seen.supplier)
-    if (this.lostExposures.has(seen.at, () => this.delays.age(shareOf(seen.ticket)), now)) {
+    const age = now - seen.sentAt
+    const supplier = this.suppliers.stateOf(seen.supplier)
+    if (this.lostExposures.has(seen.sentAt, () => this.delays.age(shareOf(seen.ticket)), now)) {
       // The exposure was lost before it trained the curve, so the win does not train it either.
-      if (this.lostExposures.isCounted(seen.at)) supplier.addWin(seen, clearedPrice, now, false)
+      if (this.lostExposures.isCounted(seen.sentAt)) supplier.addWin(seen, clearedPrice, now, false)
       return
     }
     const weight = this.pending.takeExposure(seen.ticket, features)
@@ -139,7 +139,7 @@ export class Trainer {
     const known = knownLeast(least, seen.sent)
     this.trainWin(features, part, age, true, known)
     supplier.addWin(seen, clearedPrice, now)
-    if (known > 0) this.suppliers.of(seen.supplier).learnLeast(seen, known)
+    if (known > 0) this.suppliers.stateOf(seen.supplier).learnLeast(seen, known)
   }
 
   /** A loss notice: the exposure settles at once. */
@@ -150,17 +150,17 @@ export class Trainer {
     const weight = this.pending.takeExposure(seen.ticket, features)
     if (weight > 0) {
       this.training.loadFeatures(features)
-      this.lost(features, weight, now - seen.at)
+      this.lost(features, weight, now - seen.sentAt)
     }
     if (!(least !== null && least > seen.sent)) return
     this.rows.setOutcome('lost', features, least)
-    this.suppliers.of(seen.supplier).learnLeast(seen, least)
+    this.suppliers.stateOf(seen.supplier).learnLeast(seen, least)
   }
 
   /** Trains with an exposure of this node, which is read and loaded, as lost, and reports it. */
   private lost(features: Uint8Array, weight: number, age: number): void {
     this.log.addRow('lost', weight, age, features)
-    this.suppliers.of(this.seen.supplier).resolved(this.seen, weight)
+    this.suppliers.stateOf(this.seen.supplier).resolved(this.seen, weight)
     this.training.lost(features, weight)
   }
 
@@ -172,7 +172,7 @@ export class Trainer {
     here: boolean,
     least?: number,
   ): void {
-    this.noticed(age, this.seen.at + age, here)
+    this.noticed(age, this.seen.sentAt + age, here)
     this.training.trainWin(features, part, least)
   }
 
@@ -188,12 +188,12 @@ export class Trainer {
     if (!training.read(features)) return
     training.loadFeatures(features)
     if (part === 'lost') return training.lost(features, weight)
-    const own = this.pending.takeExposure(this.seen.ticket, features)
+    const ownTicket = this.pending.takeExposure(this.seen.ticket, features)
     if (part === 'undone') {
-      if (own === 0) training.undo(features)
+      if (ownTicket === 0) training.undo(features)
       return
     }
-    if (own > 0) this.lost(features, own, age)
+    if (ownTicket > 0) this.lost(features, ownTicket, age)
     this.trainWin(features, part, age, false)
   }
 
@@ -202,9 +202,9 @@ export class Trainer {
     const { seen, training } = this
     if (!training.read(features)) return
     if (this.pending.takeExposure(seen.ticket, features) > 0) return
-    this.suppliers.of(seen.supplier).withdrawn(seen)
+    this.suppliers.stateOf(seen.supplier).withdrawn(seen)
     training.loadFeatures(features)
-    this.log.addRow('undone', 1, now - seen.at, features)
+    this.log.addRow('undone', 1, now - seen.sentAt, features)
     training.undo(features)
   }
 
@@ -215,8 +215,8 @@ export class Trainer {
     const { cleared, minToWin: least } = outcome
     const features = outcome.applied ? sent : atOwnPrice(sent)
     if ((cleared !== null && !(cleared >= 0)) || !training.read(features)) return
-    const supplier = this.suppliers.of(seen.supplier)
-    const age = Math.max(0, now - seen.at)
+    const supplier = this.suppliers.stateOf(seen.supplier)
+    const age = Math.max(0, now - seen.sentAt)
     training.loadFeatures(features)
     this.lost(features, 1, age)
     supplier.settled(seen, cleared)
@@ -236,8 +236,8 @@ export class Trainer {
   winUnapplied(features: Uint8Array, cleared: number, now: number, least?: number): void {
     const { seen } = this
     if (!(cleared >= 0) || !this.training.read(features)) return
-    this.suppliers.of(seen.supplier).wonUnapplied(seen, cleared, now)
-    this.noticed(now - seen.at, now, true)
+    this.suppliers.stateOf(seen.supplier).wonUnapplied(seen, cleared, now)
+    this.noticed(now - seen.sentAt, now, true)
     this.withdraw(features, now)
     this.settlePast(features, { cleared, minToWin: least, applied: false }, now)
   }
@@ -269,18 +269,18 @@ export class Trainer {
   private settle(bytes: Uint8Array, weight: number): number {
     const { seen, delays, window, now } = this
     if (!this.training.read(bytes)) return 0
-    const age = now - seen.at
+    const age = now - seen.sentAt
     // Before the first notice the delays are not known. If all notices go to other nodes, none ever arrives here.
     if (this.silence.wins === 0 && age < unknownMost) return now + unknownFor
     if (age < window && this.silence.hasStopped(now)) {
       delays.forget()
       // It is lost at the end of the window at the latest.
-      return Math.min(seen.at + window, now + window / 16)
+      return Math.min(seen.sentAt + window, now + window / 16)
     }
     // The delays may have changed since the bid was sent.
     const wait = Math.min(window, delays.age(shareOf(seen.ticket)))
     if (age < 0.95 * wait && age < window)
-      return seen.at + Math.min(window, delays.nextLook(wait, age))
+      return seen.sentAt + Math.min(window, delays.nextLook(wait, age))
     this.training.loadFeatures(bytes)
     this.silence.settled(seen.winOut * weight, this.pending.dueAt)
     this.lost(bytes, weight, age)
@@ -315,11 +315,11 @@ export class Trainer {
   /** Keeps an exposure that was pending before the restart. */
   private keep(bytes: Uint8Array, weight: number): void {
     if (!this.training.read(bytes)) return
-    const { at } = this.seen
+    const { sentAt } = this.seen
     // It was not due when the snapshot was made, so its share is one of those that are still to come.
-    const come = this.delays.share(this.now - at)
+    const come = this.delays.share(this.now - sentAt)
     const dueOf = (ticket: number) =>
-      at + Math.min(this.window, this.delays.age(come + (1 - come) * shareOf(ticket)))
-    this.pending.place(bytes, at, dueOf, weight)
+      sentAt + Math.min(this.window, this.delays.age(come + (1 - come) * shareOf(ticket)))
+    this.pending.place(bytes, sentAt, dueOf, weight)
   }
 }

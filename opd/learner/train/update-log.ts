@@ -40,17 +40,17 @@ export class UpdateLog {
   addRow(part: UpdatePart, weight: number, age: number, features: Uint8Array): void {
     while (this.count === updatesMost) this.thin()
     if (!this.keeps(features, 0)) return
-    const at = this.count++ * rowBytes
-    if (at === this.bytes.length) {
+    const offset = this.count++ * rowBytes
+    if (offset === this.bytes.length) {
       const wider = new Uint8Array(Math.min(2 * this.bytes.length, updatesMost * rowBytes))
       wider.set(this.bytes)
       this.bytes = wider
     }
     const { bytes } = this
-    bytes[at] = parts.indexOf(part)
-    bytes[at + 1] = weight
-    writeWord(bytes, at + 2, age > 0 ? Math.min(0xffffffff, Math.floor(age)) : 0)
-    bytes.set(features, at + headBytes)
+    bytes[offset] = parts.indexOf(part)
+    bytes[offset + 1] = weight
+    writeWord(bytes, offset + 2, age > 0 ? Math.min(0xffffffff, Math.floor(age)) : 0)
+    bytes.set(features, offset + headBytes)
   }
 
   /** An exposure and its win have the same features, so both are kept or neither. */
@@ -62,9 +62,9 @@ export class UpdateLog {
     this.level++
     const { bytes, count } = this
     this.count = 0
-    for (let at = 0; at < count * rowBytes; at += rowBytes)
-      if (this.keeps(bytes, at + headBytes))
-        bytes.copyWithin(this.count++ * rowBytes, at, at + rowBytes)
+    for (let index = 0; index < count * rowBytes; index += rowBytes)
+      if (this.keeps(bytes, index + headBytes))
+        bytes.copyWithin(this.count++ * rowBytes, index, index + rowBytes)
   }
 
   /** The rows, as a view that is valid until the next `add`. */
@@ -76,25 +76,26 @@ export class UpdateLog {
   }
 }
 
-const ageOf = (rows: Uint8Array, at: number) => wordAt(rows, at + 2)
+const ageOf = (rows: Uint8Array, offset: number) => wordAt(rows, offset + 2)
 /** When the row that begins at `at` trained the model, milliseconds since the epoch. */
-export const timeOf = (rows: Uint8Array, at: number): number =>
-  timeIn(rows, at + headBytes) + ageOf(rows, at)
+export const timeOf = (rows: Uint8Array, offset: number): number =>
+  timeIn(rows, offset + headBytes) + ageOf(rows, offset)
 
-export const rowOf = (rows: Uint8Array, at: number): Row => ({
-  part: parts[rows[at]!]!,
-  weight: rows[at + 1]!,
-  age: ageOf(rows, at),
-  features: rows.subarray(at + headBytes, at + rowBytes),
+export const rowOf = (rows: Uint8Array, offset: number): Row => ({
+  part: parts[rows[offset]!]!,
+  weight: rows[offset + 1]!,
+  age: ageOf(rows, offset),
+  features: rows.subarray(offset + headBytes, offset + rowBytes),
 })
 
 /** Ages of the wins among rows, milliseconds. */
 export function* winAges(rows: Uint8Array): Generator<number> {
-  for (let at = 0; at < rows.length; at += rowBytes)
-    if (rows[at]! > parts.indexOf('undone')) yield ageOf(rows, at)
+  for (let index = 0; index < rows.length; index += rowBytes)
+    if (rows[index]! > parts.indexOf('undone')) yield ageOf(rows, index)
 }
 
 export const isRows = (bytes: Uint8Array): boolean => {
-  for (let at = 0; at < bytes.length; at += rowBytes) if (bytes[at]! >= parts.length) return false
+  for (let index = 0; index < bytes.length; index += rowBytes)
+    if (bytes[index]! >= parts.length) return false
   return bytes.length % rowBytes === 0
 }

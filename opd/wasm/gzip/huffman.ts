@@ -114,8 +114,8 @@ export function assignCodes(widths: usize, symbols: u32, codes: usize): void {
   for (let symbol: u32 = 0; symbol < symbols; symbol++) {
     const width = <u32>load<u8>(widths + symbol)
     if (width === 0) continue
-    const own = word(nextCodes, width)
-    setWord(nextCodes, width, own + 1)
-    setWord(codes, symbol, reversed(own, width) | (width << widthShift))
+    const next = word(nextCodes, width)
+    setWord(nextCodes, width, next + 1)
+    setWord(codes, symbol, reversed(next, width) | (width << widthShift))
   }
 }

@@ -27,10 +27,10 @@ const masks = memory.data<u8>([
   0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 ])
 
-/** The number of the key of `length` bytes at `at`; 0: not one that is read. Strings have no control characters. */
-function keyOf(at: usize, length: i32): i32 {
+/** The number of the key of `length` bytes at `offset`; 0: not one that is read. Strings have no control characters. */
+function keyOf(offset: usize, length: i32): i32 {
   if (length > 16) return 0
-  const key = v128.and(v128.load(at), v128.load(masks + 16 - <usize>length))
+  const key = v128.and(v128.load(offset), v128.load(masks + 16 - <usize>length))
   const start = <u64>i64x2.extract_lane(key, 0)
   // As in opd/json/document-index.ts.
   const mixed = <u32>start ^ ((<u32>(start >> 32)) << 3) ^ ((<u32>length) << 11)
@@ -72,8 +72,8 @@ function skipBlanks(input: usize, from: i32, to: i32): i32 {
 }
 
 /** Whether sixteen bytes are white space. */
-function isBlank(at: usize): bool {
-  const bytes = v128.load(at)
+function isBlank(offset: usize): bool {
+  const bytes = v128.load(offset)
   const blanks = v128.or(
     v128.or(i8x16.eq(bytes, i8x16.splat(0x20)), i8x16.eq(bytes, i8x16.splat(0x0a))),
     v128.or(i8x16.eq(bytes, i8x16.splat(0x0d)), i8x16.eq(bytes, i8x16.splat(0x09))),
@@ -85,40 +85,40 @@ function isDigit(code: u32): bool {
   return code - 0x30 < 10
 }
 
-function digits(at: usize): usize {
-  if (!isDigit(load<u8>(at))) return 0
-  do at++
-  while (isDigit(load<u8>(at)))
-  return at
+function digits(offset: usize): usize {
+  if (!isDigit(load<u8>(offset))) return 0
+  do offset++
+  while (isDigit(load<u8>(offset)))
+  return offset
 }
 
 /** The end of a number; 0: malformed. */
-function numberEnd(at: usize): usize {
-  let code: u32 = load<u8>(at)
-  if (code === 0x2d) code = load<u8>(++at)
-  if (code === 0x30) at++
+function numberEnd(offset: usize): usize {
+  let code: u32 = load<u8>(offset)
+  if (code === 0x2d) code = load<u8>(++offset)
+  if (code === 0x30) offset++
   else {
-    at = digits(at)
-    if (at === 0) return 0
+    offset = digits(offset)
+    if (offset === 0) return 0
   }
-  code = load<u8>(at)
+  code = load<u8>(offset)
   if (code === 0x2e) {
-    at = digits(at + 1)
-    if (at === 0) return 0
-    code = load<u8>(at)
+    offset = digits(offset + 1)
+    if (offset === 0) return 0
+    code = load<u8>(offset)
   }
-  if ((code | 0x20) !== 0x65) return at
-  code = load<u8>(at, 1)
-  return digits(code === 0x2b || code === 0x2d ? at + 2 : at + 1)
+  if ((code | 0x20) !== 0x65) return offset
+  code = load<u8>(offset, 1)
+  return digits(code === 0x2b || code === 0x2d ? offset + 2 : offset + 1)
 }
 
 /** The end of a number, true, false or null; 0: malformed. */
-function scalarEnd(at: usize): usize {
-  const code: u32 = load<u8>(at)
-  if (code === 0x2d || isDigit(code)) return numberEnd(at)
-  const word = load<u32>(at)
-  if (word === 0x65757274 || word === 0x6c6c756e) return at + 4
-  return word === 0x736c6166 && load<u8>(at, 4) === 0x65 ? at + 5 : 0
+function scalarEnd(offset: usize): usize {
+  const code: u32 = load<u8>(offset)
+  if (code === 0x2d || isDigit(code)) return numberEnd(offset)
+  const word = load<u32>(offset)
+  if (word === 0x65757274 || word === 0x6c6c756e) return offset + 4
+  return word === 0x736c6166 && load<u8>(offset, 4) === 0x65 ? offset + 5 : 0
 }
 
 /** Whether only white space is between two positions. */
@@ -180,19 +180,19 @@ function build(input: usize, last: usize, pause: usize): i32 {
       openTail = tail
       return paused
     }
-    let at = load<i32>(marks)
+    let offset = load<i32>(marks)
     let read = (state & isRead) !== 0
     if ((state & isObject) !== 0) {
-      if (load<u8>(input + <usize>at) !== 0x22 || !isGap(input, from, at)) return malformed
+      if (load<u8>(input + <usize>offset) !== 0x22 || !isGap(input, from, offset)) return malformed
       const end = load<i32>(marks, 4) + 1
       const colon = load<i32>(marks, 8)
       if (load<u8>(input + <usize>colon) !== 0x3a || !isGap(input, end, colon)) return malformed
       if (read) {
-        let key = keyOf(input + <usize>at + 1, end - at - 2)
-        if (key === 0 && hasEscape(input, at, end)) key = escapedKey
+        let key = keyOf(input + <usize>offset + 1, end - offset - 2)
+        if (key === 0 && hasEscape(input, offset, end)) key = escapedKey
         if (key === 0) read = false
         else {
-          store<i32>(next, at)
+          store<i32>(next, offset)
           store<i32>(next, key, 4)
           store<i32>(tail, <i32>(next >> 2))
           tail = next + 20
@@ -200,17 +200,17 @@ function build(input: usize, last: usize, pause: usize): i32 {
       }
       from = colon + 1
       marks += 12
-      at = load<i32>(marks)
+      offset = load<i32>(marks)
     }
     // Without a branch, which would be mispredicted at every other member.
     const record = select<usize>(next, unread, read)
     next += select<usize>(recordBytes, 0, read)
     store<i32>(record, <i32>(next >> 2), 16)
     store<i64>(record, 0, 20)
-    const start = at === from ? at : skipSpace(input, from, at)
+    const start = offset === from ? offset : skipSpace(input, from, offset)
     store<i32>(record, start, 8)
-    const code: u32 = load<u8>(input + <usize>at)
-    if (start !== at) {
+    const code: u32 = load<u8>(input + <usize>offset)
+    if (start !== offset) {
       const end = scalarEnd(input + <usize>start)
       if (end === 0) return malformed
       from = <i32>(end - input)
@@ -227,23 +227,23 @@ function build(input: usize, last: usize, pause: usize): i32 {
       parent = record
       tail = record + 24
       state = (code === 0x7b ? isObject : 0) | (read ? isRead : 0)
-      from = at + 1
+      from = offset + 1
       marks += 4
-      at = load<i32>(marks)
+      offset = load<i32>(marks)
       // A bracket that closes is two above the one that opens.
-      if (load<u8>(input + <usize>at) !== code + 2 || !isGap(input, from, at)) continue
+      if (load<u8>(input + <usize>offset) !== code + 2 || !isGap(input, from, offset)) continue
     } else return malformed
     // After a value. At most `maxDepth` brackets close.
     while (true) {
-      at = load<i32>(marks)
-      if (!isGap(input, from, at)) return malformed
+      offset = load<i32>(marks)
+      if (!isGap(input, from, offset)) return malformed
       if (depth === 0) {
         nextRecord = next
         return marks === last ? complete : malformed
       }
-      from = at + 1
+      from = offset + 1
       marks += 4
-      const token: u32 = load<u8>(input + <usize>at)
+      const token: u32 = load<u8>(input + <usize>offset)
       if (token === 0x2c) break
       if (token !== ((state & isObject) !== 0 ? 0x7d : 0x5d)) return malformed
       store<i32>(parent, from, 12)

@@ -17,11 +17,11 @@ export const literals: usize = memory.data(8 * 64, 16)
 
 const slotBytes: usize = 64
 
-/** The number, from 1, of the one that begins at `at`; 0: none. */
-function literalAt(at: usize): i32 {
-  if (load<u32>(at) !== load<u32>(literals)) return 0
-  const start = v128.load(at)
-  const rest = v128.load(at, 16)
+/** The number, from 1, of the one that begins at `offset`; 0: none. */
+function literalAt(offset: usize): i32 {
+  if (load<u32>(offset) !== load<u32>(literals)) return 0
+  const start = v128.load(offset)
+  const rest = v128.load(offset, 16)
   let number = 1
   for (let from = literals; load<u8>(from) !== 0; from += slotBytes) {
     const inStart = v128.and(v128.xor(start, v128.load(from)), v128.load(from, 32))
@@ -61,18 +61,18 @@ for (let code: usize = 65; code < 71; code++) {
 const letters = memory.data<u8>([0x22, 0x2f, 0x5c, 0x62, 0x66, 0x6e, 0x72, 0x74])
 for (let n: usize = 0; n < 8; n++) store<u8>(escapes + <usize>load<u8>(letters + n), 1)
 
-/** Whether the byte at `at`, which follows a backslash, is a valid escape. */
-function isEscape(at: usize): bool {
-  const code: usize = load<u8>(at)
+/** Whether the byte at `offset`, which follows a backslash, is a valid escape. */
+function isEscape(offset: usize): bool {
+  const code: usize = load<u8>(offset)
   if (load<u8>(escapes + code) !== 0) return true
   // `u00`
-  if ((load<u32>(at) & 0xffffff) === 0x303075) asciiEscapes = true
+  if ((load<u32>(offset) & 0xffffff) === 0x303075) asciiEscapes = true
   return (
     code === 0x75 &&
-    (load<u8>(hex + <usize>load<u8>(at, 1)) &
-      load<u8>(hex + <usize>load<u8>(at, 2)) &
-      load<u8>(hex + <usize>load<u8>(at, 3)) &
-      load<u8>(hex + <usize>load<u8>(at, 4))) !==
+    (load<u8>(hex + <usize>load<u8>(offset, 1)) &
+      load<u8>(hex + <usize>load<u8>(offset, 2)) &
+      load<u8>(hex + <usize>load<u8>(offset, 3)) &
+      load<u8>(hex + <usize>load<u8>(offset, 4))) !==
       0
   )
 }
@@ -120,8 +120,8 @@ export function mark(
   const table = v128.load(operators)
   foundEnd = found
   // The last bytes of a valid document are ASCII: no UTF-8 sequence is cut short at its end.
-  for (let at = start; at < end; at += block) {
-    const from = input + <usize>at
+  for (let offset = start; offset < end; offset += block) {
+    const from = input + <usize>offset
     const a = v128.load(from)
     const b = v128.load(from, 16)
     const c = v128.load(from, 32)
@@ -132,8 +132,8 @@ export function mark(
       wrong = v128.or(wrong, v128.or(invalidUtf8(from), invalidUtf8(from + 16)))
       wrong = v128.or(wrong, v128.or(invalidUtf8(from + 32), invalidUtf8(from + 48)))
       if (isHigh) {
-        if (highTo === 0) highFrom = at
-        highTo = at + block
+        if (highTo === 0) highFrom = offset
+        highTo = offset + block
       }
     }
     wasHigh = isHigh
@@ -148,7 +148,7 @@ export function mark(
         const place = <usize>ctz(dollars)
         const literal = literalAt(from + place)
         if (literal === 0) continue
-        store<i32>(foundEnd, at + <i32>place)
+        store<i32>(foundEnd, offset + <i32>place)
         store<i32>(foundEnd, literal, 4)
         foundEnd += 8
       }
@@ -178,8 +178,8 @@ export function mark(
       escaped = <u64>(sum < starting)
       others = after & ~quotes & ~slashes
       quotes &= ~after
-      if (slashTo === 0) slashFrom = at
-      slashTo = at + block
+      if (slashTo === 0) slashFrom = offset
+      slashTo = offset + block
     }
     while (others !== 0) {
       if (!isEscape(from + <usize>ctz(others))) invalid = 1
@@ -217,7 +217,7 @@ export function mark(
     // Eight at a time, more than there may be: a loop that ends after the last one is mispredicted in each block.
     while (tokens !== 0) {
       for (let n: usize = 0; n < 32; n += 4) {
-        store<i32>(out + n, at + <i32>ctz(tokens))
+        store<i32>(out + n, offset + <i32>ctz(tokens))
         tokens &= tokens - 1
       }
       out += 32

@@ -16,9 +16,9 @@ const large: i8 = carry | tooLarge | fourBytes
 const second: i8 = tooLong | overlong2 | twoContinuations
 
 /** For each byte of 16: not zero if the sequence of up to four bytes that ends there is invalid. */
-export function invalidUtf8(at: usize): v128 {
-  const byte = v128.load(at)
-  const before = v128.load(at - 1)
+export function invalidUtf8(offset: usize): v128 {
+  const byte = v128.load(offset)
+  const before = v128.load(offset - 1)
   const low = i8x16.splat(0x0f)
   const firstHigh = i8x16.swizzle(
     // biome-ignore format: a row for four values of the nibble
@@ -52,8 +52,8 @@ export function invalidUtf8(at: usize): v128 {
   )
   const errors = v128.and(v128.and(firstHigh, firstLow), secondHigh)
   // The third byte after E0 to FF, and the fourth after F0 to FF, must be the second of two continuations.
-  const third = i8x16.ge_u(v128.load(at - 2), i8x16.splat(-0x20))
-  const fourth = i8x16.ge_u(v128.load(at - 3), i8x16.splat(-0x10))
+  const third = i8x16.ge_u(v128.load(offset - 2), i8x16.splat(-0x20))
+  const fourth = i8x16.ge_u(v128.load(offset - 3), i8x16.splat(-0x10))
   const continues = v128.and(v128.or(third, fourth), i8x16.splat(-0x80))
   return v128.xor(errors, continues)
 }

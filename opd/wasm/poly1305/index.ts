@@ -24,12 +24,12 @@ let h3: u32 = 0
 let h4: u32 = 0
 
 /** h = (h + block) * r. `high`: the bit after a whole block, 2^128; 0 for the last block, which contains its own. */
-function addBlock(at: usize, high: u32): void {
-  const a0 = <u64>(h0 + (load<u32>(at) & limb))
-  const a1 = <u64>(h1 + ((load<u32>(at, 3) >> 2) & limb))
-  const a2 = <u64>(h2 + ((load<u32>(at, 6) >> 4) & limb))
-  const a3 = <u64>(h3 + (load<u32>(at, 9) >> 6))
-  const a4 = <u64>(h4 + ((load<u32>(at, 12) >> 8) | high))
+function addBlock(offset: usize, high: u32): void {
+  const a0 = <u64>(h0 + (load<u32>(offset) & limb))
+  const a1 = <u64>(h1 + ((load<u32>(offset, 3) >> 2) & limb))
+  const a2 = <u64>(h2 + ((load<u32>(offset, 6) >> 4) & limb))
+  const a3 = <u64>(h3 + (load<u32>(offset, 9) >> 6))
+  const a4 = <u64>(h4 + ((load<u32>(offset, 12) >> 8) | high))
   const m0 = <u64>r0
   const m1 = <u64>r1
   const m2 = <u64>r2
@@ -55,10 +55,10 @@ function addBlock(at: usize, high: u32): void {
   h1 += carried >> 26
 }
 
-function addLast(at: usize, length: i32): void {
+function addLast(offset: usize, length: i32): void {
   v128.store(last, i64x2.splat(0))
   for (let index = 0; index < length; index++)
-    store<u8>(last + <usize>index, load<u8>(at + <usize>index))
+    store<u8>(last + <usize>index, load<u8>(offset + <usize>index))
   store<u8>(last + <usize>length, 1)
   addBlock(last, 0)
 }
@@ -117,9 +117,9 @@ export function authenticate(from: usize, length: i32, tag: usize): void {
   h2 = 0
   h3 = 0
   h4 = 0
-  let at = from
-  for (let left = length; left >= 16; left -= 16, at += 16) addBlock(at, 1 << 24)
-  if ((length & 15) !== 0) addLast(at, length & 15)
+  let offset = from
+  for (let left = length; left >= 16; left -= 16, offset += 16) addBlock(offset, 1 << 24)
+  if ((length & 15) !== 0) addLast(offset, length & 15)
   reduce()
   writeTag(tag)
 }

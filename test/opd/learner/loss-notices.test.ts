@@ -10,7 +10,7 @@ const start = 1_760_000_000_000
 function counted(notified: number, nodes = 1): { losses: number; known: number } {
   const controls = Array.from({ length: nodes }, () => new SupplierStates())
   const random = source(3)
-  const any = () => controls[Math.floor(nodes * random())]!.of(1)
+  const any = () => controls[Math.floor(nodes * random())]!.stateOf(1)
   for (let n = 0; n < 60_000; n++) {
     const outcome: Outcome = {
       arm: 'treated',
@@ -23,7 +23,7 @@ function counted(notified: number, nodes = 1): { losses: number; known: number }
       winOut: 0.49,
       publisher: 2,
       seat: 3,
-      at: start + n,
+      sentAt: start + n,
     }
     any().exposed(outcome, 20_000)
     const least = random() < 0.47 ? 0.8 : random() < 0.03 / 0.53 ? 0.95 : 2
@@ -35,8 +35,8 @@ function counted(notified: number, nodes = 1): { losses: number; known: number }
   }
   let [known, knownIn] = [0, 0]
   for (const control of controls) {
-    known += control.of(1).evidence.total('optimised', 'knownWins')
-    knownIn += control.of(1).evidence.total('optimised', 'knownWinsIn')
+    known += control.stateOf(1).evidence.total('optimised', 'knownWins')
+    knownIn += control.stateOf(1).evidence.total('optimised', 'knownWinsIn')
   }
   return { losses: 1 - known / knownIn, known: knownIn }
 }

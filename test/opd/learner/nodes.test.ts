@@ -173,7 +173,7 @@ t.test('exploration decays with bids of any node', (t) => {
     weight: 1,
     publisher: 0,
     seat: 0,
-    at: start,
+    sentAt: start,
   } as const
   here.exposed(outcome, 1000)
   const before = here.exploration(0.005)

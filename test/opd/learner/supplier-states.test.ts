@@ -24,20 +24,20 @@ t.test('a restart keeps what was measured', (t) => {
     winOut: 0.48,
     publisher: 2,
     seat: 3,
-    at: start,
+    sentAt: start,
   }
   for (let n = 0; n < 20_000; n++) {
-    before.of(1).exposed(outcome, 20_000)
-    before.of(1).resolved(outcome, 1)
+    before.stateOf(1).exposed(outcome, 20_000)
+    before.stateOf(1).resolved(outcome, 1)
   }
   const saved = { suppliers: before.saved().map((save) => save()), ...before.rest() }
   const after = new SupplierStates()
   drained(after.restoring(JSON.parse(JSON.stringify(saved))))
   t.same(after.saved()[0]!(), saved.suppliers[0])
   t.same(after.rest(), before.rest())
-  const bids = before.of(1).evidence.total('optimised', 'bids')
-  for (let n = 0; n < 100; n++) after.of(1).resolved(outcome, 1)
-  t.ok(after.of(1).evidence.total('optimised', 'bids') > 0.9 * bids)
+  const bids = before.stateOf(1).evidence.total('optimised', 'bids')
+  for (let n = 0; n < 100; n++) after.stateOf(1).resolved(outcome, 1)
+  t.ok(after.stateOf(1).evidence.total('optimised', 'bids') > 0.9 * bids)
   t.end()
 })
 
@@ -46,18 +46,18 @@ t.test(
   (t) => {
     const states = new SupplierStates()
     const sent = (time: number): Outcome => ({
-      ...{ arm: 'treated', held: false, inBa: 1, lnF: Math.log(0.9), sent: 0.9, at: time },
+      ...{ arm: 'treated', held: false, inBa: 1, lnF: Math.log(0.9), sent: 0.9, sentAt: time },
       ...{ winIn: 0.5, winOut: 0.48, weight: 0.04, publisher: 2, seat: 3 },
     })
     const settled = (time: number, bids: number) => {
       for (let n = 0; n < bids; n++) {
-        states.of(1).exposed(sent(time), 20_000)
-        states.of(1).resolved(sent(time), 1)
-        states.of(1).addWin(sent(time), 0.9, time + 100)
+        states.stateOf(1).exposed(sent(time), 20_000)
+        states.stateOf(1).resolved(sent(time), 1)
+        states.stateOf(1).addWin(sent(time), 0.9, time + 100)
       }
     }
     const evidence = () => {
-      const evidence = states.of(1).evidence
+      const evidence = states.stateOf(1).evidence
       return [evidence.total('tried', 'bids'), evidence.total('tried', 'wins')]
     }
     settled(start, 100)
@@ -66,8 +66,8 @@ t.test(
     states.fitted(start + 1000)
     t.same(evidence(), [0, 0])
     settled(start + 999, 10)
-    states.of(1).withdrawn(sent(start + 999))
-    states.of(1).settled(sent(start + 999), 0.9)
+    states.stateOf(1).withdrawn(sent(start + 999))
+    states.stateOf(1).settled(sent(start + 999), 0.9)
     t.same(evidence(), [0, 0], 'its result came after the fit')
     t.ok(states.tried.trust > trust)
     settled(start + 1000, 10)
@@ -75,9 +75,9 @@ t.test(
     t.same(evidence(), [10, 10], 'only the first fit begins anew')
     const again = new SupplierStates()
     drained(again.restoring({ suppliers: states.saved().map((save) => save()), ...states.rest() }))
-    again.of(1).resolved(sent(start + 999), 1)
+    again.stateOf(1).resolved(sent(start + 999), 1)
     again.fitted(start + 2000)
-    t.same(again.of(1).evidence.total('tried', 'bids'), 10)
+    t.same(again.stateOf(1).evidence.total('tried', 'bids'), 10)
     t.end()
   },
 )
@@ -87,24 +87,25 @@ t.test('bids of suppliers without win notices are no fall of the others', (t) =>
   const random = source(7)
   const timeout = 15_000
   const sent = (time: number): Outcome => ({
-    ...{ arm: 'treated', held: false, inBa: 1, lnF: Math.log(0.9), sent: 0.9, at: time },
+    ...{ arm: 'treated', held: false, inBa: 1, lnF: Math.log(0.9), sent: 0.9, sentAt: time },
     ...{ winIn: 0.5, winOut: 0.48, weight: 1, publisher: 2, seat: 3 },
   })
   const guards = new Set<string>()
   const due: Outcome[] = []
   const last = start + 20_000_000
   for (let now = start; now < last; now += 1000) {
-    while (due.length > 0 && due[0]!.at + 5000 <= now) states.of(1).addWin(due.shift()!, 0.9, now)
+    while (due.length > 0 && due[0]!.sentAt + 5000 <= now)
+      states.stateOf(1).addWin(due.shift()!, 0.9, now)
     const bid = sent(now)
-    states.of(1).exposed(bid, timeout)
+    states.stateOf(1).exposed(bid, timeout)
     if (random() < 0.5) due.push(bid)
     // The second supplier comes when the win rate is known.
-    if (now > start + 10_000_000) states.of(2).exposed(sent(now), timeout)
+    if (now > start + 10_000_000) states.stateOf(2).exposed(sent(now), timeout)
     states.advance(now, timeout)
-    if (now > start + 5_000_000) guards.add(states.of(1).guards.guard)
+    if (now > start + 5_000_000) guards.add(states.stateOf(1).guards.guard)
   }
   t.same([...guards], ['none'])
-  t.equal(states.of(2).guards.guard, 'start')
+  t.equal(states.stateOf(2).guards.guard, 'start')
   t.end()
 })
 
@@ -123,8 +124,8 @@ t.test('the evidence of a learner begins with its first fit', (t) => {
 t.test('the last of thousands of suppliers is measured like the first', (t) => {
   const controls = new SupplierStates()
   const suppliers = Array.from({ length: 5000 }, (_each, index) => index)
-  for (const supplier of suppliers) controls.of(supplier).exposures++
-  t.equal(suppliers.filter((supplier) => controls.of(supplier).exposures !== 1).length, 0)
+  for (const supplier of suppliers) controls.stateOf(supplier).exposures++
+  t.equal(suppliers.filter((supplier) => controls.stateOf(supplier).exposures !== 1).length, 0)
   t.equal(controls.saved().length, 5000)
   t.end()
 })
@@ -133,19 +134,19 @@ t.test('a guard acts for a supplier that has no traffic any more', (t) => {
   const controls = new SupplierStates()
   const outcome: Outcome = {
     ...{ arm: 'treated', held: false, inBa: 1, lnF: Math.log(0.9), sent: 0.9 },
-    ...{ winIn: 0.5, winOut: 0.48, weight: 0.04, publisher: 2, seat: 3, at: start },
+    ...{ winIn: 0.5, winOut: 0.48, weight: 0.04, publisher: 2, seat: 3, sentAt: start },
   }
   for (const supplier of [1, 2]) {
-    for (let n = 0; n < 60; n++) controls.of(supplier).addWin(outcome, 0.9, start)
+    for (let n = 0; n < 60; n++) controls.stateOf(supplier).addWin(outcome, 0.9, start)
     for (let n = 0; n < 100; n++)
-      controls.of(supplier).exposed({ ...outcome, at: start + 1000 }, 20_000)
+      controls.stateOf(supplier).exposed({ ...outcome, sentAt: start + 1000 }, 20_000)
   }
   for (let now = start + 1000; now < start + 20_000; now += 50) controls.advance(now, 20_000)
-  t.equal(controls.of(1).guards.acts, false, 'its notices may still come')
-  controls.of(1).addWin({ ...outcome, at: start + 1000 }, 0.9, start + 20_000)
+  t.equal(controls.stateOf(1).guards.acts, false, 'its notices may still come')
+  controls.stateOf(1).addWin({ ...outcome, sentAt: start + 1000 }, 0.9, start + 20_000)
   for (let now = start + 20_000; now < start + 25_000; now += 50) controls.advance(now, 20_000)
-  t.equal(controls.of(1).guards.guard, 'none')
-  t.equal(controls.of(2).guards.guard, 'silence')
+  t.equal(controls.stateOf(1).guards.guard, 'none')
+  t.equal(controls.stateOf(2).guards.guard, 'silence')
   t.end()
 })
 
@@ -190,9 +191,9 @@ function cluster(nodes: number, to: (node: number) => number) {
       winOut: held ? 0.5 : 0.48,
       publisher: 2,
       seat: 3,
-      at: now,
+      sentAt: now,
     }
-    const state = controls[node]!.of(1)
+    const state = controls[node]!.stateOf(1)
     state.decided({ minWinRate: 0.5 }, 'revenue', {
       inBa: 1,
       out: 0.9,
@@ -205,11 +206,11 @@ function cluster(nodes: number, to: (node: number) => number) {
     if (random() < (held ? 0.5 : 0.46)) due.push([now + 6000, to(node), outcome])
     while (due.length > 0 && due[0]![0] <= now) {
       const [, sentAt, won] = due.shift()!
-      controls[sentAt]!.of(1).addWin(won, won.sent, now)
+      controls[sentAt]!.stateOf(1).addWin(won, won.sent, now)
     }
     if (n % 20 === 0) for (const control of controls) control.advance(now, 20_000)
     for (const [index, control] of controls.entries())
-      if (control.of(1).guards.acts) alarmed.add(index)
+      if (control.stateOf(1).guards.acts) alarmed.add(index)
     if (n % 20 !== 0 || nodes === 1) continue
     const deltas = controls.map((control) => control.delta())
     deltas.forEach((delta, from) => {
@@ -219,7 +220,7 @@ function cluster(nodes: number, to: (node: number) => number) {
     })
   }
   return controls.map((control, index) => {
-    const { measured } = control.of(1).saved()
+    const { measured } = control.stateOf(1).saved()
     return { multiple: measured.known.wins.mean, alarmed: alarmed.has(index) }
   })
 }
@@ -269,12 +270,12 @@ t.test('bids are held, unless notices say the lowest winning price', (t) => {
   const random = source(6)
   const heldShare = (says: 'nothing' | 'wins' | 'all') => {
     const controls = new SupplierStates()
-    const state = controls.of(1)
+    const state = controls.stateOf(1)
     const policy: Policy = { minWinRate: 0.97 }
     for (let n = 0; n < 2000; n++) {
       const outcome: Outcome = {
         ...{ arm: 'treated', held: false, inBa: 1, lnF: Math.log(0.9), sent: 0.9 },
-        ...{ winIn: 0.5, winOut: 0.48, weight: 0.04, publisher: 2, seat: 3, at: start },
+        ...{ winIn: 0.5, winOut: 0.48, weight: 0.04, publisher: 2, seat: 3, sentAt: start },
       }
       state.exposed(outcome, 20_000)
       state.resolved(outcome, 1)
