@@ -26,7 +26,8 @@ for (const lane of ['fast', 'general'] as const)
     const sent =
       'X-Debug: 1\r\nx-openrtb-version: 2.5\r\nauthorization: Basic mine\r\nX-Kept: yes\r\n'
     const seen = async (name: string) => {
-      await caller.ask(post('/bid/acme', '{}', sent))
+      const { status, headers } = await caller.ask(post('/bid/acme', '{}', sent))
+      t.equal(status, 200, headers['x-bidweir-reason'] ?? 'answered')
       return valuesOf(supplier.requests.at(-1)!.headers, name)
     }
     t.same(await seen('x-region'), ['eu'])
