@@ -6,7 +6,10 @@ import { formPlaces, type Observations, type Rows, scaleOf } from './rows.ts'
 
 const width = formPlaces.length
 /** By sum, the end of its places. */
-const ends = Int32Array.from(means, (_mean, of) => formPlaces.filter(({ sum }) => sum <= of).length)
+const ends = Int32Array.from(
+  means,
+  (_mean, index) => formPlaces.filter(({ sum }) => sum <= index).length,
+)
 /** Prior precision of each change by a calibration, as large as that of the sums before a fit. */
 const calibrationPrecision = 5
 
@@ -100,13 +103,13 @@ export class Form {
     const { rows, x } = this
     const prior = scaleOf(rows, priors)
     const isForm = new Uint8Array(x.length)
-    for (const at of rows.form) isForm[at] = 1
-    for (const at of [0, ...pinned]) isForm[at] = 0
+    for (const slot of rows.form) isForm[slot] = 1
+    for (const slot of [0, ...pinned]) isForm[slot] = 0
     this.fisher(observed, prior, isForm)
     const scale = this.precision.map((precision, n) => (isForm[n] === 1 ? 1 / precision : 0))
     const solution = x.slice()
     minimize(
-      (of, gradient) => this.posterior(observed, prior, isForm, of, gradient),
+      (point, gradient) => this.posterior(observed, prior, isForm, point, gradient),
       solution,
       scale,
       evaluations,
@@ -131,34 +134,34 @@ export class Form {
     }
     const scale = new Float64Array(5).fill(1 / (1 + 0.02 * row.length))
     const loss = minimize(
-      (of, into) => {
-        const [b, q, t, a, factor] = of
+      (point, into) => {
+        const [b, q, t, a, factor] = point
         into.fill(0)
         let value = 0
         for (let n = 0; n < row.length; n++) {
-          const at = row[n]!
-          const weight = this.weight[at]!
+          const index = row[n]!
+          const weight = this.weight[index]!
           if (weight === 0) continue
           for (let sum = 0; sum < parameterCount; sum++)
             sums[sum] = added[n * parameterCount + sum]!
-          const own = sums[pA]! - means[pA]! + (sums[pC]! - means[pC]!) * this.residual[at]!
+          const ownPart = sums[pA]! - means[pA]! + (sums[pC]! - means[pC]!) * this.residual[index]!
           sums[pB]! += b!
           sums[pQ]! += q!
           sums[pT]! += t!
-          sums[pA]! += a! + factor! * own
-          this.setCurve(at)
-          const w = this.derive(at, lnPrice[n]!)
-          value += weight * lossOf(w, won[n] === 1, rows.arrived[at]!)
-          const by = weight * slopeOf(w, won[n] === 1, rows.arrived[at]!)
+          sums[pA]! += a! + factor! * ownPart
+          this.setCurve(index)
+          const w = this.derive(index, lnPrice[n]!)
+          value += weight * lossOf(w, won[n] === 1, rows.arrived[index]!)
+          const by = weight * slopeOf(w, won[n] === 1, rows.arrived[index]!)
           into[0]! += by * gradient[pB]!
           into[1]! += by * gradient[pQ]!
           into[2]! += by * gradient[pT]!
           into[3]! += by * gradient[pA]!
-          into[4]! += by * gradient[pA]! * own
+          into[4]! += by * gradient[pA]! * ownPart
         }
-        of.forEach((each, n) => {
-          value += 0.5 * each ** 2 * calibrationPrecision
-          into[n]! += each * calibrationPrecision
+        point.forEach((part, n) => {
+          value += 0.5 * part ** 2 * calibrationPrecision
+          into[n]! += part * calibrationPrecision
         })
         return value
       },
@@ -175,30 +178,30 @@ export class Form {
     { row, lnPrice, won }: Observations,
     prior: Float64Array,
     isForm: Uint8Array,
-    of: Float64Array,
+    point: Float64Array,
     into: Float64Array,
   ): number {
     const { rows, x } = this
     const { gradient } = this.form
     const { form: places } = rows
-    x.set(of)
+    x.set(point)
     let value = 0
     into.fill(0)
-    for (let n = 1; n < of.length; n++) {
+    for (let n = 1; n < point.length; n++) {
       if (isForm[n] === 0) continue
-      value += (0.5 * of[n]! * of[n]!) / prior[n]!
-      into[n] = of[n]! / prior[n]!
+      value += (0.5 * point[n]! * point[n]!) / prior[n]!
+      into[n] = point[n]! / prior[n]!
     }
     for (let n = 0, loaded = -1; n < row.length; n++) {
-      const at = row[n]!
-      const weight = this.weight[at]!
+      const index = row[n]!
+      const weight = this.weight[index]!
       if (weight === 0) continue
-      if (at !== loaded) this.loadRow(at)
-      loaded = at
-      const w = this.derive(at, lnPrice[n]!)
-      value += weight * lossOf(w, won[n] === 1, rows.arrived[at]!)
-      const by = weight * slopeOf(w, won[n] === 1, rows.arrived[at]!)
-      const first = at * width
+      if (index !== loaded) this.loadRow(index)
+      loaded = index
+      const w = this.derive(index, lnPrice[n]!)
+      value += weight * lossOf(w, won[n] === 1, rows.arrived[index]!)
+      const by = weight * slopeOf(w, won[n] === 1, rows.arrived[index]!)
+      const first = index * width
       let place = first
       for (let sum = 0; sum < parameterCount; sum++) {
         const end = first + ends[sum]!
@@ -216,14 +219,14 @@ export class Form {
     const { gradient } = this.form
     for (let n = 1; n < precision.length; n++) if (isForm[n] === 1) precision[n] = 1 / prior[n]!
     for (let n = 0, loaded = -1; n < row.length; n++) {
-      const at = row[n]!
-      const weight = this.weight[at]!
+      const index = row[n]!
+      const weight = this.weight[index]!
       if (weight === 0) continue
-      if (at !== loaded) this.loadRow(at)
-      loaded = at
-      const w = this.derive(at, lnPrice[n]!)
+      if (index !== loaded) this.loadRow(index)
+      loaded = index
+      const w = this.derive(index, lnPrice[n]!)
       const by = weight / (w * (1 - w))
-      const first = at * width
+      const first = index * width
       let place = first
       for (let sum = 0; sum < parameterCount; sum++) {
         const end = first + ends[sum]!
