@@ -19,7 +19,11 @@ const arms = ['holdout', 'explored', 'treated', 'held'] as const
 const secondFlag = 0x08
 const marginFlag = 0x04
 
-/** Whether the model can be trained with a price (CPM). */
+/**
+ * Whether the model can be trained with a price.
+ *
+ * @param price CPM, base currency
+ */
 export const isPrice = (price: number) => price >= 1e-9 && price < 1e9
 
 /** A decision, initially the bid's own price, with what `expose` needs when the price has been sent. */
@@ -85,12 +89,23 @@ export class Exposure {
 const float = new Float32Array(1)
 const word = new Uint32Array(float.buffer)
 
+/**
+ * Writes 32 bits, big-endian.
+ *
+ * @param offset where the four bytes begin
+ * @param value an integer; its lowest 32 bits are written
+ */
 export function writeWord(bytes: Uint8Array, offset: number, value: number): void {
   bytes[offset] = value >>> 24
   bytes[offset + 1] = value >>> 16
   bytes[offset + 2] = value >>> 8
   bytes[offset + 3] = value
 }
+/**
+ * Reads 32 bits, big-endian, without a sign.
+ *
+ * @param offset where the four bytes begin
+ */
 export const wordAt = (bytes: Uint8Array, offset: number): number =>
   ((bytes[offset]! << 24) |
     (bytes[offset + 1]! << 16) |
@@ -111,7 +126,12 @@ function floatAt(bytes: Uint8Array, offset: number): number {
 export const shareStep = 1 / 0xfff
 const shareOf = (value: number) => Math.round((value > 0 ? (value < 1 ? value : 1) : 0) * 0xfff)
 
-/** Completes the bytes of a decision that was sent at the price `sent`, at `now` milliseconds since the epoch. */
+/**
+ * Completes the bytes of a decision that was sent.
+ *
+ * @param sent the price sent, CPM
+ * @param now milliseconds since the epoch
+ */
 export function writeExposure(decision: OwnDecision, sent: number, now: number): void {
   const { bytes, arm, held, second, mode } = decision
   bytes[0] =
@@ -134,20 +154,38 @@ export function writeExposure(decision: OwnDecision, sent: number, now: number):
   bytes[moneyAt + 11] = Math.round(0xff * decision.weight)
 }
 
-/** The features of the same bid, as if it had been sent at its own price. */
+/**
+ * The features of the same bid, as if it had been sent at its own price.
+ *
+ * @param features a whole exposure; it stays as it is
+ */
 export function atOwnPrice(features: Uint8Array): Uint8Array {
   const bytes = features.slice()
   bytes.copyWithin(moneyAt + 4, moneyAt, moneyAt + 4)
   return bytes
 }
 
+/**
+ * Writes the number of a pending exposure.
+ *
+ * @param bytes an exposure
+ * @param ticket 32 bits; 0: none
+ */
 export const writeTicket = (bytes: Uint8Array, ticket: number): void => writeWord(bytes, 1, ticket)
 
-/** When the bid was sent, from its features, which begin at `from`. */
+/**
+ * When the bid was sent, milliseconds since the epoch.
+ *
+ * @param from where its features begin
+ */
 export const timeIn = (bytes: Uint8Array, from = 0): number =>
   ((bytes[from + 5]! << 8) | bytes[from + 6]!) * 2 ** 32 + wordAt(bytes, from + 7)
 
-/** Reads bytes into `into`. False: another version wrote them, so nothing is trained with them. */
+/**
+ * Reads bytes. False: another version wrote them, so nothing is trained with them.
+ *
+ * @param into gets what was read; untouched where the result is false
+ */
 export function readExposure(bytes: Uint8Array, into: Exposure): boolean {
   if (bytes.length !== featureBytes || bytes[0]! >>> 4 !== version) return false
   const arm = arms[bytes[0]! & 0x03]!

@@ -16,6 +16,11 @@ export const sliceBytes = 2 ** 19
 export const lengthOf = (pieces: readonly Uint8Array[]) =>
   pieces.reduce((sum, { length }) => sum + length, 0)
 
+/**
+ * All pieces in one array, whose memory is its own.
+ *
+ * @param pieces copied, at once: few and small ones, or outside the bid path
+ */
 export function joined(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(Buffer.allocUnsafeSlow(lengthOf(pieces)).buffer)
   let offset = 0
@@ -26,17 +31,37 @@ export function joined(pieces: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
   return bytes
 }
 
+/**
+ * The bytes of an array of numbers, not copied.
+ *
+ * @param view its bytes are in the order of this processor
+ */
 export const bytesOf = ({ buffer, byteOffset, byteLength }: ArrayBufferView): Uint8Array =>
   new Uint8Array(buffer, byteOffset, byteLength)
 
+/**
+ * A view of the same bytes, not a copy.
+ *
+ * @param bytes written and read through it
+ */
 export const viewOf = ({ buffer, byteOffset, byteLength }: Uint8Array) =>
   new DataView(buffer, byteOffset, byteLength)
 
-/** Big-endian, as all numbers are except those of weights and fits. */
+/**
+ * Big-endian, as all numbers are except those of weights and fits.
+ *
+ * @param offset where the first of them begins; there must be eight bytes for each
+ */
 export function writeFloats(bytes: Uint8Array, offset: number, values: Float64Array): void {
   const view = viewOf(bytes)
   for (const [n, value] of values.entries()) view.setFloat64(offset + 8 * n, value)
 }
+/**
+ * Reads numbers that `writeFloats` wrote.
+ *
+ * @param offset where the first of them begins
+ * @param length how many
+ */
 export function floatsAt(bytes: Uint8Array, offset: number, length: number): Float64Array {
   const view = viewOf(bytes)
   return Float64Array.from({ length }, (_each, n) => view.getFloat64(offset + 8 * n))
@@ -56,7 +81,12 @@ export function views(bytes: Uint8Array, from: number, alignment = 1) {
   }
 }
 
-/** `views` whose parts are copies. */
+/**
+ * `views` whose parts are copies.
+ *
+ * @param from where the first part begins
+ * @param alignment parts begin at multiples of it
+ */
 export function reader(bytes: Uint8Array, from: number, alignment = 1) {
   const next = views(bytes, from, alignment)
   return (length: number): Uint8Array<ArrayBuffer> => new Uint8Array(next(length))

@@ -210,10 +210,19 @@ export interface Snapshot extends ReadCurve {
   rows: RowArrays
 }
 
+/**
+ * Whether a snapshot was refused for its version, so that a node of that version can still read it.
+ *
+ * @param error what `readingSnapshot` threw
+ */
 export const isOfOtherVersion = (error: unknown): boolean =>
   error instanceof SnapshotError && error.isOtherVersion
 
-/** Whether the bytes begin with the magic number of another version: its last byte is the version. */
+/**
+ * Whether the bytes begin with the magic number of another version: its last byte is the version.
+ *
+ * @param magic of this version, 32 bits
+ */
 export function beginsAsOtherVersion(magic: number, bytes: Uint8Array): boolean {
   if (bytes.length < 4) return false
   const first = viewOf(bytes).getUint32(0)

@@ -201,6 +201,11 @@ export const isTried = (group: Group | null): boolean => group === 'lowered' || 
  */
 const recordBytes = 4 + 8 * evidenceWidth
 
+/**
+ * The bytes of sums by supplier.
+ *
+ * @param records the key of a supplier's state, and its sums, `evidenceWidth` of them
+ */
 export function writeRecords(records: readonly (readonly [number, Float64Array])[]): Uint8Array {
   const bytes = new Uint8Array(records.length * recordBytes)
   for (const [n, [supplier, sums]] of records.entries()) {
@@ -210,7 +215,11 @@ export function writeRecords(records: readonly (readonly [number, Float64Array])
   return bytes
 }
 
-/** Records with a number that is not finite are left out. */
+/**
+ * Records with a number that is not finite are left out.
+ *
+ * @param bytes of another node; an incomplete last record is left out
+ */
 export function* readRecords(bytes: Uint8Array): Generator<[number, Float64Array]> {
   for (let index = 0; index + recordBytes <= bytes.length; index += recordBytes) {
     const sums = floatsAt(bytes, index + 4, evidenceWidth)

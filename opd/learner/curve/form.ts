@@ -48,6 +48,11 @@ const table = Float32Array.from(
   (_each, n) => 1 / (1 + Math.exp(reach - n / perUnit)),
 )
 
+/**
+ * 1 / (1 + exp(-x)), within 3e-6.
+ *
+ * @param x any number; NaN counts as the least
+ */
 export function sigmoid(x: number): number {
   if (!(x > -reach)) return table[0]!
   if (x >= reach) return table[2 * reach * perUnit]!

@@ -23,7 +23,12 @@ const nearBy = 0.2
 /** Share of explored bids if the policy has none: the default of the configuration. */
 const usualExplore = 0.005
 
-/** `value` if it is a number within the bounds, else `otherwise`. */
+/**
+ * `value` if it is a number within the bounds, else `otherwise`.
+ *
+ * @param low the least value that is taken
+ * @param high the largest one
+ */
 export const sound = (value: number | undefined, low: number, high: number, otherwise: number) =>
   value !== undefined && value >= low && value <= high ? value : otherwise
 

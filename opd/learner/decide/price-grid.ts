@@ -22,13 +22,21 @@ function roundest(low: number, high: number): number {
 const tens = Float64Array.from({ length: 24 }, (_each, n) => 10 ** (n + lowestDecade))
 
 const perLn = decade / Math.LN10
-/** The fine tick of a price, given as a logarithm. The tolerance keeps a price that was rounded in its tick. */
+/**
+ * The fine tick of a price. The tolerance keeps a price that was rounded in its tick.
+ *
+ * @param lnPrice logarithm of the price in CPM
+ */
 export const tickOf = (lnPrice: number): number => {
   const tick = Math.floor(lnPrice * perLn + 1e-6) - lowestDecade * decade
   return tick > 0 ? tick : 0
 }
 
-/** ln of the price at which a fine tick begins. */
+/**
+ * ln of the price at which a fine tick begins.
+ *
+ * @param tick from 0 on
+ */
 export const lnOf = (tick: number): number => (tick + lowestDecade * decade) * (Math.LN10 / decade)
 
 /** Tables by tick. */

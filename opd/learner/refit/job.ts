@@ -71,7 +71,11 @@ export function writeFitted(fitted: Fitted): Uint8Array {
 export const isRefit = (bytes: Uint8Array): boolean =>
   bytes.length >= resultHead && viewOf(bytes).getUint32(0) === resultMagic
 
-/** null: damaged, or not a result of a refit. */
+/**
+ * null: damaged, or not a result of a refit.
+ *
+ * @param bytes what `refit` returned, perhaps on another node
+ */
 export function readFitted(bytes: Uint8Array): Fitted | null {
   if (!isRefit(bytes)) return null
   const view = viewOf(bytes)

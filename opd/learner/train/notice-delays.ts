@@ -259,7 +259,12 @@ export class NoticeDelays {
   }
 }
 
-/** The share of notices that have arrived by an age. `sums`: the shares by the start of each bin, and at last. */
+/**
+ * The share of notices that have arrived by an age.
+ *
+ * @param sums the shares by the start of each bin, and at last
+ * @param age milliseconds since the bid was sent
+ */
 export function arrivedBy(sums: Float64Array | Float32Array, age: number): number {
   const bin = binOf(age)
   const [from, to] = [sums[bin]!, sums[bin + 1]!]

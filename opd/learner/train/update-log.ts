@@ -94,6 +94,11 @@ export function* winAges(rows: Uint8Array): Generator<number> {
     if (rows[index]! > parts.indexOf('undone')) yield ageOf(rows, index)
 }
 
+/**
+ * Whether bytes are whole rows with known parts.
+ *
+ * @param bytes of another node, not yet trusted
+ */
 export const isRows = (bytes: Uint8Array): boolean => {
   for (let index = 0; index < bytes.length; index += rowBytes)
     if (bytes[index]! >= parts.length) return false
