@@ -54,7 +54,8 @@ export async function startControlPlane(
   const etcd = run(folder, 'etcd', [
     ...['--data-dir', join(folder, 'etcd'), '--unsafe-no-fsync', '--log-level=warn'],
     ...['--listen-client-urls', etcdUrl, '--advertise-client-urls', etcdUrl],
-    ...['--listen-peer-urls', 'http://127.0.0.1:0'],
+    // Port 0 might become that of the clients.
+    ...['--listen-peer-urls', `http://127.0.0.1:${await freePort()}`],
   ])
   const { privateKey, publicKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
   const key = file('sa.key', privateKey.export({ type: 'pkcs1', format: 'pem' }).toString())
