@@ -77,8 +77,13 @@ export class LoopWatch {
     thread.on('message', (message: WatchResponse) => this.receive(message))
     thread.on('error', (error) => this.threadEnded((error as Error).message))
     // The end of a process waits for sessions of the inspector.
-    process.on('exit', () => thread.postMessage('end'))
+    process.on('exit', () => this.stop())
     this.thread = thread
+  }
+
+  /** No ticks come any more: the process has served its last bid, and ends. */
+  stop(): void {
+    this.thread?.postMessage('end')
   }
 
   /** `late`: seconds by which this tick is late. */
