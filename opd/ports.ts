@@ -18,6 +18,8 @@ export interface SharedBidLog {
   put(record: DecisionRecord): void
   /** null: the log cannot be asked, or nodes have decisions that it lacks. */
   find(bidId: string): Promise<DecisionRecord[] | null>
+  /** Resolves when nodes that are not late have written the bids that they have answered until now. */
+  written(): Promise<void>
 }
 
 /** What a price and its notices need of a learner. */
