@@ -32,14 +32,18 @@ export class ChunkedReader {
   private missing = 0
   private trailers = 0
 
-  /** `limit`: bytes of one chunk. */
+  /** @param limit bytes of one chunk */
   constructor(limit = longestChunk) {
     this.limit = limit
   }
 
   /**
-   * Reads from `at`, and sets `done` at the end of the body. Returns the position after it, or -1: the body is malformed.
+   * Reads on, and sets `done` at the end of the body. Returns the position after what was read, or -1: the body is malformed.
    * Chunks are joined within `bytes`: a Buffer object for each chunk of one byte would take a hundred times its size.
+   *
+   * @param bytes what arrived; the part that is read is overwritten
+   * @param start the position from which it belongs to the body
+   * @param sink receives the data of all chunks at once, if there are any
    */
   read(bytes: Buffer, start: number, sink: BodySink): number {
     let position = start

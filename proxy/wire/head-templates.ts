@@ -32,12 +32,17 @@ export class HeadTemplates<T> {
   private misses = 0
   private paused = 0
 
-  /** `size`: heads that are kept. */
+  /** @param size heads that are kept */
   constructor(size: number) {
     this.size = size
   }
 
-  /** What was kept of the head at `from` in `text`; null: it is not one of the templates. */
+  /**
+   * What was kept of a head; null: it is not one of the templates. After a match `end` and `length` are those of this head.
+   *
+   * @param text latin1, at least `reach` characters of what arrived from `from` on, if there are so many
+   * @param from the position of the head
+   */
   match(text: string, from = 0): T | null {
     if (this.paused > 0) return null
     const { templates } = this
@@ -82,8 +87,11 @@ export class HeadTemplates<T> {
   }
 
   /**
-   * Keeps a head that did not match. `head`: its text without the blank line, as accepted by the parser of the fast lane. `varies`:
-   * `value` is also right for any other Content-Length.
+   * Keeps a head that did not match.
+   *
+   * @param head its text without the blank line, as accepted by the parser of the fast lane
+   * @param value what `match` returns for it
+   * @param varies `value` is also right for any other Content-Length
    */
   keep(head: string, value: T, varies: boolean): void {
     if (this.paused > 0) return void this.paused--
