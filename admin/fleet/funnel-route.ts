@@ -233,7 +233,12 @@ async function funnelOf(deps: FunnelDeps, sees: (account: string | null) => bool
   } satisfies Funnel
 }
 
-/** The text of what OPD earned today, and of what stops the suppliers that the caller sees. */
+/**
+ * The text of what OPD earned today, and of what stops the suppliers that the caller sees.
+ *
+ * @param deps figures of all nodes
+ * @param question its `query` may limit the suppliers
+ */
 export async function funnelJson(
   deps: FunnelDeps,
   { caller, query }: LiveQuestion,

@@ -352,6 +352,8 @@ export async function sendAnswer(ask: AskLive, question: LiveQuestion, reply: Fa
 /**
  * The text of all figures.
  *
+ * @param deps figures of all nodes
+ * @param question its `query` may limit nodes and suppliers
  * @returns null: there is no such node
  */
 export async function liveJson(deps: LiveDeps, { caller, query }: LiveQuestion) {
@@ -362,6 +364,7 @@ export async function liveJson(deps: LiveDeps, { caller, query }: LiveQuestion) 
 /**
  * The call of the figures of the console.
  *
+ * @param deps for all suppliers
  * @param ask answers on another thread
  */
 export const liveRoute = (deps: Pick<LiveDeps, 'suppliers'>, ask: AskLive): Route => ({
