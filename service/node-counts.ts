@@ -74,7 +74,7 @@ const noMacroAt = bidReasons.indexOf('no_macro')
 const durationsAt = outcomes.length
 const statusesAt = durationsAt + bounds.length + 1
 const bidsAt = statusesAt + statuses.length
-export const totalCount = bidsAt + 5
+const totalCount = bidsAt + 5
 
 function requestsIn(totals: Float64Array): number {
   let sum = 0
