@@ -131,16 +131,24 @@ const times = (options, language = locale) => {
   return (/** @type {string | number} */ instant) => formatter.value.format(new Date(instant))
 }
 
-export const time = times({ dateStyle: 'medium', timeStyle: 'medium' })
+const hour = 3_600_000
+const medium = times({ dateStyle: 'medium', timeStyle: 'medium' })
+const offsetName = times({ timeZoneName: 'shortOffset' }, 'en')
+
+/** With the offset of the zone in an hour that clocks show twice. @param {(instant: number) => string} format */
+const unambiguous = (format) => (/** @type {string | number} */ instant) => {
+  const begin = new Date(instant).getTime()
+  const text = format(begin)
+  const isRepeated = [-hour, hour].some((step) => format(begin + step) === text)
+  return isRepeated ? `${text} ${offsetName(begin).split(' ').at(-1)}` : text
+}
+
+export const time = unambiguous(medium)
 export const clock = times({ timeStyle: 'medium' })
 const dayName = times({ weekday: 'short', day: 'numeric', month: 'short' })
-const hourName = times({
-  weekday: 'short',
-  day: 'numeric',
-  month: 'short',
-  hour: '2-digit',
-  minute: '2-digit',
-})
+const hourName = unambiguous(
+  times({ weekday: 'short', day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' }),
+)
 const tickDay = times({ day: 'numeric', month: 'short' })
 const tickHour = times({ hour: 'numeric', minute: '2-digit' })
 const midnight = times({ hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }, 'en-GB')

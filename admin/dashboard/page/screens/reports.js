@@ -95,7 +95,7 @@ const sums = (name, figureOf, more = {}) =>
 /** @param {string} by @param {string} then @returns {Column<ReportRow>[]} */
 const columnsOf = (by, then) => [
   text(dimensions[by] ?? by, ({ key }) => nameCell(by, key), {
-    by: ({ key }) => key,
+    by: ({ key }) => (isTime(by) ? Date.parse(key) : key),
     total: (rows) => `Total of ${rows.length}`,
   }),
   ...(then === ''
