@@ -27,9 +27,8 @@ import {
   views,
 } from './frame.ts'
 import { readFitted } from './refit/job.ts'
-import type { RowArrays } from './refit/settled-rows.ts'
 import { DeltaSums } from './train/delta-sums.ts'
-import type { Trainer } from './train/trainer.ts'
+import type { Saved as Trained, Trainer } from './train/trainer.ts'
 import { isRows } from './train/update-log.ts'
 
 export class DeltaError extends Error {
@@ -143,17 +142,7 @@ const sampled = 65_536
 /** Suppliers whose state is written as JSON in one slice. */
 const suppliersAtOnce = 50
 
-interface State {
-  /** Milliseconds. */
-  now: number
-  silence: number[]
-  /** Rows and time of the last refit. */
-  refitted: number[]
-  settled: number
-  /** Wins that came before their exposure, by name: the lowest winning price. */
-  early: [number, number][]
-  controls: Saved
-}
+type State = Trained['state'] & { controls: Saved }
 
 /** `take` is called when the weights are copied. */
 export const writeSnapshot = (
@@ -199,15 +188,8 @@ function* stateText(state: string, suppliers: SupplierStates): Generator<undefin
   return Buffer.from(texts.join(''))
 }
 
-export interface Snapshot extends ReadCurve {
+interface Snapshot extends ReadCurve, Trained {
   state: State
-  /** A sample, if `pending` is empty. */
-  exposures: { bytes: Uint8Array; weight: number }[]
-  delays: Float64Array
-  pending: Uint8Array
-  /** Whole rows. */
-  received: Uint8Array
-  rows: RowArrays
 }
 
 /**

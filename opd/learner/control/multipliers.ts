@@ -110,12 +110,9 @@ class Ledger {
     return scale + leastShare
   }
 
-  saved(): number[] {
-    return [this.base, this.lost, this.recent]
-  }
-
-  restoreLosses([base = 0, lost = 0, recent = 0]: readonly number[]): void {
-    Object.assign(this, { base, lost, recent })
+  saved() {
+    const { base, lost, recent } = this
+    return { base, lost, recent }
   }
 }
 
@@ -148,17 +145,17 @@ export class Multipliers {
     Object.assign(this, { spend, wins, margin })
   }
 
-  saved(): number[] {
-    const { seen, means, decisions, ledgerWins, ledgerSpend } = this
-    return [seen, decisions, ...means, ...ledgerWins.saved(), ...ledgerSpend.saved()]
+  saved() {
+    const { spend, wins, margin, seen, decisions, means, ledgerWins, ledgerSpend } = this
+    const numbers = { spend, wins, margin, seen, decisions }
+    return { numbers, means: [...means], ledgers: [ledgerWins.saved(), ledgerSpend.saved()] }
   }
 
-  restoreMeans([seen = 0, decisions = 0, ...rest]: readonly number[]): void {
-    this.seen = seen
-    this.decisions = decisions
-    this.means.set(rest.slice(0, 4))
-    this.ledgerWins.restoreLosses(rest.slice(4, 7))
-    this.ledgerSpend.restoreLosses(rest.slice(7))
+  restoreMultipliers({ numbers, means, ledgers }: ReturnType<Multipliers['saved']>): void {
+    Object.assign(this, numbers)
+    this.means.set(means)
+    Object.assign(this.ledgerWins, ledgers[0])
+    Object.assign(this.ledgerSpend, ledgers[1])
   }
 
   /** `limited`: a guard limits prices, so what is kept now is no reason to lower the multipliers (anti-windup). */

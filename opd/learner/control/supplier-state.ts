@@ -91,18 +91,21 @@ export class SupplierState {
   theta = 1
   lambda = 0
   exposures = 0
-  /** False: the policy has no floor and no target, so a lower win rate breaks nothing. */
-  guarded = true
-  /** The policy has a floor of wins or spend. */
-  private bound = false
   private readonly pool: Evidence
   /** The evidence of this supplier, and that of all suppliers. */
   private readonly both: readonly Evidence[]
-  private readonly known: Known = { wins: unmeasured(), spend: unmeasured(), trust: 0 }
-  private floor = 0
-  /** Whether the lowest winning price of most wins is known. */
-  private knowsLeast = false
-  private measureIn = measureEvery
+  private readonly measured = {
+    known: { wins: unmeasured(), spend: unmeasured(), trust: 0 } satisfies Known as Known,
+    floor: 0,
+    /** False: the policy has no floor and no target, so a lower win rate breaks nothing. */
+    guarded: true,
+    /** The policy has a floor of wins or spend. */
+    bound: false,
+    /** Whether the lowest winning price of most wins is known. */
+    knowsLeast: false,
+    /** Decisions until the next measurement. */
+    next: measureEvery,
+  }
   private readonly lossNotices = new LossNotices()
   private readonly tried: TriedBids
   private readonly visit: Visit | null
@@ -113,6 +116,11 @@ export class SupplierState {
     this.tried = tried
     this.visit = visit
     this.both = [this.evidence, pool]
+  }
+
+  /** False: a lower win rate breaks no promise. */
+  get guarded(): boolean {
+    return this.measured.guarded
   }
 
   /** The share of bids that are explored; 0 while a guard acts. */
@@ -139,38 +147,39 @@ export class SupplierState {
    * lower prices lose. Notices that have the lowest winning price show it as well.
    */
   get heldShare(): number {
-    if (!this.bound || this.knowsLeast) return 0
+    if (!this.measured.bound || this.measured.knowsLeast) return 0
     const { first, last, falls } = held
     return last + ((first - last) * falls) / (this.pool.age + falls)
   }
 
   /** A treated or explored bid was priced. */
   decided(policy: Policy, mode: Mode, bid: Decided): void {
-    this.floor = mode === 'margin' ? 0 : (policy.minWinRate ?? 0.97)
-    this.guarded = mode === 'margin' || !free(policy)
-    this.bound = mode !== 'margin' && this.guarded
-    if (--this.measureIn <= 0) this.visit?.mark()
+    const { multipliers, evidence, measured, guards } = this
+    measured.floor = mode === 'margin' ? 0 : (policy.minWinRate ?? 0.97)
+    measured.guarded = mode === 'margin' || !free(policy)
+    measured.bound = mode !== 'margin' && measured.guarded
+    if (--measured.next <= 0) this.visit?.mark()
     if (!Number.isFinite(bid.winIn + bid.winOut + bid.out)) {
-      this.guards.notFinite()
+      guards.notFinite()
       return
     }
-    const { multipliers, evidence, known, guards } = this
-    multipliers.decided(policy, mode, bid, evidence, known, guards.acts)
+    multipliers.decided(policy, mode, bid, evidence, measured.known, guards.acts)
   }
 
   /** Measures what is kept, if enough was decided since. It takes longer than a decision, so none waits for it. */
   measure(): void {
-    if (this.measureIn > 0) return
-    this.measureIn = measureEvery
-    const { evidence, pool, guards, multipliers, known } = this
+    const { evidence, pool, guards, multipliers, measured } = this
+    const { known } = measured
+    if (measured.next > 0) return
+    measured.next = measureEvery
     for (const kind of kinds) {
       measureLoss(pool, kind, pooled)
       measureLoss(evidence, kind, known[kind], pooled)
     }
     known.trust = this.tried.trust
-    this.knowsLeast =
+    measured.knowsLeast =
       evidence.total('optimised', 'knownWinsIn') > mostly * evidence.total('optimised', 'wins')
-    if (!guards.checkKept(evidence, this.floor - killBelow)) return
+    if (!guards.checkKept(evidence, measured.floor - killBelow)) return
     // The evidence is of prices that are no longer sent.
     evidence.reset()
     multipliers.spend *= 1.5
@@ -275,45 +284,26 @@ export class SupplierState {
   }
 
   saved() {
-    const { evidence, multipliers, guards, exposures, known, floor, lossNotices } = this
-    const { spend, wins, margin } = multipliers
+    const { exposures, evidence, multipliers, guards, lossNotices, measured } = this
     return {
       exposures,
       sums: [...evidence.sums],
       age: evidence.age,
-      multipliers: [spend, wins, margin] as [number, number, number],
-      means: multipliers.saved(),
+      multipliers: multipliers.saved(),
       guards: guards.saved(),
-      measured: {
-        known,
-        floor,
-        guarded: this.guarded,
-        bound: this.bound,
-        knowsLeast: this.knowsLeast,
-        measureIn: this.measureIn,
-      },
       lossNotices: lossNotices.saved(),
+      measured: structuredClone(measured),
     }
   }
 
-  restoreState(from: Saved): void {
+  restoreState(saved: Saved): void {
     this.visit?.mark()
-    this.exposures = from.exposures
+    this.exposures = saved.exposures
     // The age determines how many bids the evidence covers.
-    this.evidence.restoreSums(from.sums, from.age)
-    const [spend, wins, margin] = from.multipliers
-    this.multipliers.startFrom({ spend, wins, margin })
-    this.multipliers.restoreMeans(from.means)
-    this.guards.restoreGuards(from.guards)
-    this.lossNotices.restoreCounts(from.lossNotices)
-    const { known, floor, guarded, bound, knowsLeast, measureIn } = from.measured
-    this.floor = floor
-    this.guarded = guarded
-    this.bound = bound
-    this.knowsLeast = knowsLeast
-    this.measureIn = measureIn
-    Object.assign(this.known.wins, known.wins)
-    Object.assign(this.known.spend, known.spend)
-    this.known.trust = known.trust
+    this.evidence.restoreSums(saved.sums, saved.age)
+    this.multipliers.restoreMultipliers(saved.multipliers)
+    this.guards.restoreGuards(saved.guards)
+    this.lossNotices.restoreCounts(saved.lossNotices)
+    Object.assign(this.measured, structuredClone(saved.measured))
   }
 }

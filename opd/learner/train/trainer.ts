@@ -30,7 +30,7 @@ const knownLeast = (least: number | undefined, sent: number) =>
   least !== undefined && least > 0 && least <= sent ? least : 0
 
 /** What a snapshot has of a trainer. */
-interface Saved {
+export interface Saved {
   state: {
     /** Milliseconds. */
     now: number
