@@ -140,11 +140,6 @@ export class Multipliers {
     return free(policy) ? 0 : this.wins * this.means[0]!
   }
 
-  /** Starts with the multipliers of another supplier. */
-  startFrom({ spend, wins, margin }: { spend: number; wins: number; margin: number }): void {
-    Object.assign(this, { spend, wins, margin })
-  }
-
   saved() {
     const { spend, wins, margin, seen, decisions, means, ledgerWins, ledgerSpend } = this
     const numbers = { spend, wins, margin, seen, decisions }

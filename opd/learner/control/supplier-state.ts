@@ -131,11 +131,6 @@ export class SupplierState {
     return Math.min(Math.max(most, usual), usual * times)
   }
 
-  /** The share of explored bids that are priced near the best price. Early exploration covers all prices. */
-  get exploresNear(): number {
-    return this.pool.age < exploration.falls ? 0 : 0.5
-  }
-
   /** Sets theta and lambda for one bid. */
   loadPolicy(policy: Policy, mode: Mode): void {
     this.theta = this.multipliers.theta(policy, mode)

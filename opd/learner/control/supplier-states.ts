@@ -5,8 +5,6 @@ import { SupplierState, TriedBids } from './supplier-state.ts'
 import { suppliersKept, Visits } from './visits.ts'
 import { WinRateCusum } from './win-rate-cusum.ts'
 
-/** Bids after which a supplier's multipliers are copied to a new supplier. */
-const settledIn = 2000
 /** Suppliers that are restored in one slice. */
 const suppliersAtOnce = 50
 
@@ -43,11 +41,6 @@ export class SupplierStates {
       this.tried,
       isKept ? visits.addSupplier(states.length) : null,
     )
-    for (const other of states)
-      if (other.exposures >= settledIn) {
-        state.multipliers.startFrom(other.multipliers)
-        break
-      }
     if (isKept) {
       this.suppliers.set(supplier, state)
       states.push(state)
