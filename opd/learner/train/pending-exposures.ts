@@ -186,7 +186,7 @@ export class PendingExposures {
 
   /** Restores what `saving` returned. Throws if there are too few bytes. */
   restoreExposures(bytes: Uint8Array): void {
-    const take = reader(bytes, 0)
+    const take = reader(bytes)
     const [free, slots, bucket, counter, size] = new Float64Array(take(40).buffer)
     this.wheel.set(new Int32Array(take(4 * buckets).buffer))
     for (let from = 0; from < slots!; from += perChunk) {
