@@ -23,11 +23,13 @@ const slotsMost = 2 ** 20
 
 /** Slots are allocated in chunks, so that a node with little traffic has one chunk. */
 class Chunk {
-  readonly bytes = new Uint8Array(perChunk * featureBytes)
-  readonly next = new Int32Array(perChunk)
-  readonly generation = new Uint16Array(perChunk)
+  /** The memory of all that follows. */
+  readonly all = new Uint8Array(perChunk * (4 + 2 + 1 + featureBytes))
+  readonly next = new Int32Array(this.all.buffer, 0, perChunk)
+  readonly generation = new Uint16Array(this.all.buffer, 4 * perChunk, perChunk)
   /** 0: free, or removed but still linked in its bucket. */
-  readonly weight = new Uint8Array(perChunk)
+  readonly weight = this.all.subarray(6 * perChunk, 7 * perChunk)
+  readonly bytes = this.all.subarray(7 * perChunk)
 }
 
 /** When the exposure with a ticket is due, milliseconds. */
@@ -177,9 +179,9 @@ export class PendingExposures {
     if (slots > most) return null
     const head = Float64Array.of(free, slots, bucket, counter, size)
     const pieces = [bytesOf(head.slice()), bytesOf(wheel.slice())]
-    for (const { bytes, next, generation, weight } of chunks) {
+    for (const { all } of chunks) {
       yield
-      pieces.push(...[next, generation, weight, bytes].map((part) => bytesOf(part.slice())))
+      pieces.push(all.slice())
     }
     return pieces
   }
@@ -191,10 +193,7 @@ export class PendingExposures {
     this.wheel.set(new Int32Array(take(4 * buckets).buffer))
     for (let from = 0; from < slots!; from += perChunk) {
       const chunk = new Chunk()
-      chunk.next.set(new Int32Array(take(4 * perChunk).buffer))
-      chunk.generation.set(new Uint16Array(take(2 * perChunk).buffer))
-      chunk.weight.set(take(perChunk))
-      chunk.bytes.set(take(perChunk * featureBytes))
+      chunk.all.set(take(chunk.all.length))
       this.chunks.push(chunk)
     }
     Object.assign(this, { free, slots, bucket, counter, size })

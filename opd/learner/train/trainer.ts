@@ -96,9 +96,12 @@ export class Trainer {
     )
   }
 
-  /** The exposure that was read last. */
+  /** The exposure that was read last, and its supplier. */
   private get seen() {
     return this.training.seen
+  }
+  private get supplier() {
+    return this.suppliers.stateOf(this.seen.supplier)
   }
   get rows() {
     return this.training.settled
@@ -117,7 +120,7 @@ export class Trainer {
     this.training.read(bytes)
     delays.exposed(seen.winOut, time)
     this.pending.addExposure(bytes, time, this.dueOf)
-    this.suppliers.stateOf(seen.supplier).exposed(seen, delays.noticeTimeout)
+    this.supplier.exposed(seen, delays.noticeTimeout)
   }
 
   win(features: Uint8Array, clearedPrice: number, now: number, least?: number): void {
@@ -125,7 +128,7 @@ export class Trainer {
     const { seen } = this
     if (!(clearedPrice >= 0) || !this.training.read(features)) return
     const age = now - seen.sentAt
-    const supplier = this.suppliers.stateOf(seen.supplier)
+    const { supplier } = this
     if (this.lostExposures.has(seen.sentAt, () => this.delays.age(shareOf(seen.ticket)), now)) {
       // The exposure was lost before it trained the curve, so the win does not train it either.
       if (this.lostExposures.isCounted(seen.sentAt)) supplier.addWin(seen, clearedPrice, now, false)
@@ -139,7 +142,7 @@ export class Trainer {
     const known = knownLeast(least, seen.sent)
     this.trainWin(features, part, age, true, known)
     supplier.addWin(seen, clearedPrice, now)
-    if (known > 0) this.suppliers.stateOf(seen.supplier).learnLeast(seen, known)
+    if (known > 0) supplier.learnLeast(seen, known)
   }
 
   /** A loss notice: the exposure settles at once. */
@@ -152,15 +155,21 @@ export class Trainer {
       this.training.loadFeatures(features)
       this.lost(features, weight, now - seen.sentAt)
     }
-    if (!(least !== null && least > seen.sent)) return
+    this.learnLost(features, least)
+  }
+
+  /** The lowest winning price of the bid that was read, which lost, if it can be that. */
+  private learnLost(features: Uint8Array, least: number | null | undefined): void {
+    const { seen } = this
+    if (!(typeof least === 'number' && least > seen.sent)) return
     this.rows.setOutcome('lost', features, least)
-    this.suppliers.stateOf(seen.supplier).learnLeast(seen, least)
+    this.supplier.learnLeast(seen, least)
   }
 
   /** Trains with an exposure of this node, which is read and loaded, as lost, and reports it. */
   private lost(features: Uint8Array, weight: number, age: number): void {
     this.log.addRow('lost', weight, age, features)
-    this.suppliers.stateOf(this.seen.supplier).resolved(this.seen, weight)
+    this.supplier.resolved(this.seen, weight)
     this.training.lost(features, weight)
   }
 
@@ -202,7 +211,7 @@ export class Trainer {
     const { seen, training } = this
     if (!training.read(features)) return
     if (this.pending.takeExposure(seen.ticket, features) > 0) return
-    this.suppliers.stateOf(seen.supplier).withdrawn(seen)
+    this.supplier.withdrawn(seen)
     training.loadFeatures(features)
     this.log.addRow('undone', 1, now - seen.sentAt, features)
     training.undo(features)
@@ -215,16 +224,12 @@ export class Trainer {
     const { cleared, minToWin: least } = outcome
     const features = outcome.applied ? sent : atOwnPrice(sent)
     if ((cleared !== null && !(cleared >= 0)) || !training.read(features)) return
-    const supplier = this.suppliers.stateOf(seen.supplier)
+    const { supplier } = this
     const age = Math.max(0, now - seen.sentAt)
     training.loadFeatures(features)
     this.lost(features, 1, age)
     supplier.settled(seen, cleared)
-    if (cleared === null) {
-      if (!(least !== undefined && least > seen.sent)) return
-      this.rows.setOutcome('lost', features, least)
-      return supplier.learnLeast(seen, least)
-    }
+    if (cleared === null) return this.learnLost(features, least)
     const part = partOf(cleared, seen.sent)
     const known = knownLeast(least, seen.sent)
     this.log.addRow(part, 0, age, features)
@@ -236,7 +241,7 @@ export class Trainer {
   winUnapplied(features: Uint8Array, cleared: number, now: number, least?: number): void {
     const { seen } = this
     if (!(cleared >= 0) || !this.training.read(features)) return
-    this.suppliers.stateOf(seen.supplier).wonUnapplied(seen, cleared, now)
+    this.supplier.wonUnapplied(seen, cleared, now)
     this.noticed(now - seen.sentAt, now, true)
     this.withdraw(features, now)
     this.settlePast(features, { cleared, minToWin: least, applied: false }, now)
