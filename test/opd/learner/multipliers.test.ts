@@ -163,28 +163,6 @@ t.test('without wins at lower prices nothing may be lost', (t) => {
   t.end()
 })
 
-/** One decision of a model that is right, at the multipliers of the controller. */
-function decideOnce(controller: Multipliers, random: () => number, trust: number) {
-  const policy = { minWinRate: 0.97 }
-  const inBa = Math.exp(random() * 2 - 1)
-  const reward = controller.theta(policy, 'revenue') + controller.lambda(policy, 'revenue') / inBa
-  const f = Math.max(0.05, Math.min(1, 0.75 * reward))
-  const bid = { inBa, out: inBa * f, winIn: 0.5, winOut: 0.5 * f ** 3, explored: false }
-  controller.decided(policy, 'revenue', bid, new Evidence(), { ...known, trust }, false)
-  return f
-}
-
-t.test('multipliers that rose while nothing was known fall within two thousand bids', (t) => {
-  const controller = new Multipliers()
-  const random = source(3)
-  Object.assign(controller, { spend: 50, wins: 50 })
-  for (let n = 0; n < 2000; n++) decideOnce(controller, random, 0.3)
-  let lowered = 0
-  for (let n = 0; n < 500; n++) if (decideOnce(controller, random, 0.3) < 0.999) lowered++
-  t.ok(lowered > 50, `${lowered} of 500 bids lowered`)
-  t.end()
-})
-
 t.test('the loss of random prices counts against the floor but moves no multiplier', (t) => {
   const controller = new Multipliers()
   const policy = { minWinRate: 0.97 }
