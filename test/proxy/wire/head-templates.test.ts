@@ -176,7 +176,8 @@ t.test('the length is read wherever its field is among the others', async (t) =>
     const caller = keptOpen(proxy.port)
     for (const body of bodies) {
       const fields = others.toSpliced(place, 0, `Content-Length: ${body.length}\r\n`).join('')
-      const answer = await caller.ask(`POST /bid/acme HTTP/1.1\r\n${fields}\r\n${body}`)
+      const head = `POST /bid/acme HTTP/1.1\r\n${fields}\r\n`
+      const answer = await caller.ask(Buffer.from(head + body))
       t.equal(answer.body, body, `after ${place} fields`)
     }
     caller.end()
