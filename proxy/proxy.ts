@@ -228,12 +228,12 @@ export function createProxy(
     async close(): Promise<void> {
       pass.closeUpgraded()
       await listener.close()
-      lag.close()
       leases?.close()
       resolver.close()
       pass.close()
       suppliers.destroy()
       await context.accessLog?.close()
+      lag.close()
     },
     destroy(): void {
       listener.destroy()

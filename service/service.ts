@@ -240,7 +240,7 @@ export async function startService({ loaded, load, log, watch }: ServiceOptions)
         },
         Math.min(left, 2 ** 31 - 1),
       )
-      await Promise.all([proxy.close(), pool?.close()])
+      await Promise.all([proxy.close().then(() => watch?.stop()), pool?.close()])
       clearTimeout(cut)
       // A client that sends half a request must not delay the flush.
       await atMost(Math.min(flushTime(limit) / 2, 2000), adminPlane.close())

@@ -77,11 +77,20 @@ export class LoopWatch {
     thread.on('message', (message: WatchResponse) => this.receive(message))
     thread.on('error', (error) => this.threadEnded((error as Error).message))
     // The end of a process waits for sessions of the inspector.
-    process.on('exit', () => thread.postMessage('end'))
+    process.on('exit', () => this.stop())
     this.thread = thread
   }
 
-  /** `late`: seconds by which this tick is late. */
+  /** No ticks come any more: the process has served its last bid, and ends. */
+  stop(): void {
+    this.thread?.postMessage('end')
+  }
+
+  /**
+   * Notes that the event loop goes on.
+   *
+   * @param late seconds by which this tick is late
+   */
   tick(late: number): void {
     const tick = this.ticks[0]!
     Atomics.store(this.ticks, 0, (tick + 1) | 0)
@@ -109,7 +118,12 @@ export class LoopWatch {
     return sum
   }
 
-  /** Writes a file, which only this user may read. Rejects if it cannot be written; nothing is left of it then. One at a time. */
+  /**
+   * Writes a profile or a heap snapshot to a file, which only this user may read. Resolves when it is complete.
+   *
+   * @param request what is written, and the path of the file
+   * @throws if it cannot be written, and nothing is left of it; or if another file is being written
+   */
   async write(request: WatchRequest): Promise<void> {
     if (this.written !== null) throw new Error('another file is being written')
     if (this.thread === null) throw new Error('the process has just started')

@@ -170,8 +170,9 @@ async function write(request: WatchRequest): Promise<void> {
 }
 
 const watch = new Watch()
-setInterval(() => watch.look(), lookEvery)
+const timer = setInterval(() => watch.look(), lookEvery)
 parentPort!.on('message', (request: WatchRequest | 'end') => {
   if (request !== 'end') return void write(request)
+  clearInterval(timer)
   for (const thread of sessions) thread.close()
 })

@@ -225,6 +225,7 @@ async function openWorker({ place, port, ...start }: StartMessage, peer: Peer) {
     /** Resolves when all requests in flight have their responses, and the first process has everything. */
     async close() {
       await proxy.close()
+      watch.stop()
       await tracing.close()
       await modelSync.close()
       await modelManager.close()

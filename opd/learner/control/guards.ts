@@ -84,7 +84,11 @@ export class Guards {
     return this.guard !== 'none' && this.guard !== 'start'
   }
 
-  /** The lowest factor that is permitted now. */
+  /**
+   * The lowest factor that is permitted now.
+   *
+   * @param minFactor of the policy and the floor, 0 to 1
+   */
   lowest(minFactor: number): number {
     if (this.guard === 'none') return minFactor
     if (this.guard !== 'start') return 1

@@ -123,7 +123,11 @@ export class SupplierState {
     return this.measured.guarded
   }
 
-  /** The share of bids that are explored; 0 while a guard acts. */
+  /**
+   * The share of bids that are explored, 0 to 1; 0 while a guard acts.
+   *
+   * @param usual the share of the policy, 0 to 1
+   */
   exploration(usual: number): number {
     if (this.guards.acts || this.exposures === 0) return 0
     const { first, last, falls, young, most } = exploration
@@ -131,7 +135,12 @@ export class SupplierState {
     return Math.min(Math.max(most, usual), usual * times)
   }
 
-  /** Sets theta and lambda for one bid. */
+  /**
+   * Sets theta and lambda for one bid.
+   *
+   * @param policy of the integration
+   * @param mode of the integration
+   */
   loadPolicy(policy: Policy, mode: Mode): void {
     this.theta = this.multipliers.theta(policy, mode)
     this.lambda = this.multipliers.lambda(policy, mode)
@@ -147,7 +156,13 @@ export class SupplierState {
     return last + ((first - last) * falls) / (this.pool.age + falls)
   }
 
-  /** A treated or explored bid was priced. */
+  /**
+   * A treated or explored bid was priced.
+   *
+   * @param policy of the integration
+   * @param mode of the integration
+   * @param bid prices are CPM in the base currency
+   */
   decided(policy: Policy, mode: Mode, bid: Decided): void {
     const { multipliers, evidence, measured, guards } = this
     measured.floor = mode === 'margin' ? 0 : (policy.minWinRate ?? 0.97)
@@ -186,6 +201,12 @@ export class SupplierState {
     return sentAt >= this.pool.from
   }
 
+  /**
+   * A bid was sent.
+   *
+   * @param outcome what its features say
+   * @param noticeTimeout milliseconds after which a bid without a notice counts as not won
+   */
   exposed(outcome: Outcome, noticeTimeout: number): void {
     const { winIn, winOut } = outcome
     this.exposures++
@@ -199,8 +220,11 @@ export class SupplierState {
   }
 
   /**
-   * It is known whether an exposure won, which represents `weight` bids. Bids of which it is not known yet are no evidence: those
-   * at lower prices are the newest after a start, and the oldest after a guard acted.
+   * It is known whether an exposure won. Bids of which it is not known yet are no evidence: those at lower prices are the newest
+   * after a start, and the oldest after a guard acted.
+   *
+   * @param outcome what its features say
+   * @param weight bids that it represents, 1 or more
    */
   resolved(outcome: Outcome, weight: number): void {
     const group = groupOf(outcome)
@@ -211,7 +235,14 @@ export class SupplierState {
       for (const evidence of this.both) evidence.exposed(group, outcome)
   }
 
-  /** `isResolved` false: a crash lost the exposure, so it is no evidence, and neither is its win. */
+  /**
+   * A win that was reported to this node.
+   *
+   * @param outcome what its features say
+   * @param cleared CPM in the base currency
+   * @param now milliseconds since the epoch
+   * @param isResolved false: a crash lost the exposure, so it is no evidence, and neither is its win
+   */
   addWin(outcome: Outcome, cleared: number, now: number, isResolved = true): void {
     const { inBa, sent, weight } = outcome
     const group = groupOf(outcome)
@@ -224,13 +255,24 @@ export class SupplierState {
     for (const evidence of this.both) evidence.addWin(group, inBa, Math.min(cleared, sent), weight)
   }
 
-  /** A win of a bid that competed at its own price, although a lower one was sent. */
+  /**
+   * A win of a bid that competed at its own price, although a lower one was sent.
+   *
+   * @param outcome what its features say
+   * @param cleared CPM in the base currency
+   * @param now milliseconds since the epoch
+   */
   wonUnapplied({ sentAt, inBa }: Outcome, cleared: number, now: number): void {
     this.visit?.mark()
     this.guards.addWin(sentAt, inBa, cleared, now, false)
   }
 
-  /** A bid of the past, and the price at which it cleared; null: it lost. The guards, which compare present sums, leave it out. */
+  /**
+   * A bid of the past. The guards, which compare present sums, leave it out.
+   *
+   * @param outcome what its features say
+   * @param cleared CPM in the base currency; null: it lost
+   */
   settled(outcome: Outcome, cleared: number | null): void {
     this.exposures++
     const group = groupOf(outcome)
@@ -245,7 +287,12 @@ export class SupplierState {
     }
   }
 
-  /** A notice had the lowest winning price. */
+  /**
+   * A notice had the lowest winning price.
+   *
+   * @param outcome what the features of the bid say
+   * @param least CPM in the base currency; above the price sent: the bid lost
+   */
   learnLeast(outcome: Outcome, least: number): void {
     const { inBa, sent } = outcome
     const lost = least > sent
@@ -257,7 +304,11 @@ export class SupplierState {
       evidence.addLeast(group, inBa, sent, least, lost ? perNotice : 1)
   }
 
-  /** Removes an exposure that must not train the model. */
+  /**
+   * Removes an exposure that must not train the model.
+   *
+   * @param outcome what its features say
+   */
   withdrawn(outcome: Outcome): void {
     const group = groupOf(outcome)
     if (group === null || !this.isEvidence(outcome)) return

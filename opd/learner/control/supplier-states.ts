@@ -29,6 +29,11 @@ export class SupplierStates {
   private now = 0
   private noticeTimeout = 30_000
 
+  /**
+   * The state of a supplier and mode, new at the first call. It is not kept if there are `suppliersKept` already.
+   *
+   * @param supplier as `supplierKey` makes it of supplier and mode
+   */
   stateOf(supplier: number): SupplierState {
     return this.suppliers.get(supplier) ?? this.admit(supplier)
   }
@@ -48,6 +53,12 @@ export class SupplierStates {
     return state
   }
 
+  /**
+   * Measures what is kept, and looks for falls of the win rate.
+   *
+   * @param now milliseconds since the epoch
+   * @param noticeTimeout milliseconds after which a bid without a notice counts as not won
+   */
   advance(now: number, noticeTimeout: number): void {
     this.now = now
     this.noticeTimeout = noticeTimeout
@@ -71,7 +82,11 @@ export class SupplierStates {
       if (guarded && guards.expects(1) !== null) guards.dropped()
   }
 
-  /** The model was fitted. Nothing was measured before the first fit. */
+  /**
+   * The model was fitted. Nothing was measured before the first fit.
+   *
+   * @param now milliseconds since the epoch
+   */
   fitted(now: number): void {
     const { pool, states } = this
     if (pool.from > 0) return
@@ -89,6 +104,7 @@ export class SupplierStates {
     return records
   }
 
+  /** @param records sums of another node since its last delta, as its `delta` returned them */
   merge(records: Uint8Array): void {
     for (const [supplier, sums] of readRecords(records))
       this.stateOf(supplier).merge(sums, this.now, this.noticeTimeout)
@@ -110,7 +126,7 @@ export class SupplierStates {
     }
   }
 
-  /** In slices. */
+  /** @param saved what `saved` and `rest` returned; restored in slices */
   *restoring({ suppliers, fall, pool, tried, clock }: Saved): Generator<undefined, void> {
     this.tried.restoreCounts(tried)
     ;[this.now, this.noticeTimeout] = clock

@@ -59,7 +59,11 @@ export class Decider {
     this.suppliers = suppliers
   }
 
-  /** `isFrozen`: the decision changes no multiplier. */
+  /**
+   * Decides as `Learner.decide` says.
+   *
+   * @param isFrozen the decision changes no multiplier
+   */
   decide(
     facts: BidFacts,
     policy: Policy,

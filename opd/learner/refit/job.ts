@@ -86,13 +86,24 @@ export class RefitSchedule {
     return [this.rows, Number.isFinite(this.fittedAt) ? this.fittedAt : 0]
   }
 
-  /** The last refit was of so many rows. */
+  /**
+   * Sets the last refit.
+   *
+   * @param rows that had settled then, of all times (`SettledRows.settled`)
+   * @param now milliseconds since the epoch
+   */
   fitted(rows: number, now: number): void {
     this.rows = rows
     this.fittedAt = now
   }
 
-  /** null: no refit is due. */
+  /**
+   * The bytes of a job, which counts as done; null: no refit is due.
+   *
+   * @param settled the window; copied
+   * @param now milliseconds since the epoch
+   * @param arrived shares of notices by age (`NoticeDelays.shares`)
+   */
   job(settled: SettledRows, now: number, arrived: Float32Array): Uint8Array | null {
     if (settled.size < fewest || now - this.fittedAt < interval) return null
     if (settled.settled - this.rows < Math.min(newRows, settled.settled * growth)) return null

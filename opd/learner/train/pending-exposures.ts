@@ -173,7 +173,11 @@ export class PendingExposures {
     return true
   }
 
-  /** The whole state, in slices; null: it has more than `most` slots. */
+  /**
+   * The whole state, in slices; null: it has too many slots.
+   *
+   * @param most slots, at most
+   */
   *saving(most: number): Generator<undefined, Uint8Array[] | null> {
     const { chunks, wheel, free, slots, bucket, counter, size } = this
     if (slots > most) return null
@@ -202,6 +206,8 @@ export class PendingExposures {
   /**
    * An even sample of the pending exposures, with weights that make up for the rest. It is taken in slices: exposures that are
    * settled between slices are not in it, and new ones may be.
+   *
+   * @param most exposures, at most
    */
   *sample(most: number): Generator<undefined, { bytes: Uint8Array; weights: Uint8Array }> {
     if (most === 0) return { bytes: new Uint8Array(0), weights: new Uint8Array(0) }

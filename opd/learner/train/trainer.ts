@@ -1,5 +1,5 @@
 /** Trains the model: exposures as lost, when their notices are overdue; wins and losses by notice; and rows of other nodes. */
-import type { PastOutcome } from '../../learner-types.ts'
+import type { NodeLearner, PastOutcome } from '../../learner-types.ts'
 import type { SupplierStates } from '../control/supplier-states.ts'
 import type { Curve } from '../curve/curve.ts'
 import { atOwnPrice, type OwnDecision, writeExposure } from '../exposure.ts'
@@ -50,7 +50,13 @@ export interface Saved {
   rows: RowArrays
 }
 
-export class Trainer {
+export class Trainer
+  implements
+    Pick<
+      NodeLearner,
+      'win' | 'lose' | 'withdraw' | 'settlePast' | 'winUnapplied' | 'advance' | 'refitJob'
+    >
+{
   readonly delays = new NoticeDelays()
   readonly pending: PendingExposures
   readonly log = new UpdateLog()
@@ -107,7 +113,13 @@ export class Trainer {
     return this.training.settled
   }
 
-  /** Writes the exposure into the decision's bytes, and keeps it until it is trained. */
+  /**
+   * Writes the exposure into the decision's bytes, and keeps it until it is trained.
+   *
+   * @param decision whose bytes are written
+   * @param sent CPM in the base currency, at most the bid's own price
+   * @param now milliseconds since the epoch
+   */
   exposed(decision: OwnDecision, sent: number, now: number): void {
     const { seen, delays } = this
     const { bytes } = decision
@@ -145,7 +157,6 @@ export class Trainer {
     if (known > 0) supplier.learnLeast(seen, known)
   }
 
-  /** A loss notice: the exposure settles at once. */
   lose(features: Uint8Array, least: number | null, now: number): void {
     this.received.beforeUse()
     const { seen } = this
@@ -185,7 +196,13 @@ export class Trainer {
     this.training.trainWin(features, part, least)
   }
 
-  /** A notice arrived, at this node (`here`) or at another. */
+  /**
+   * A notice arrived.
+   *
+   * @param age milliseconds between the bid and its notice
+   * @param now when it arrived, milliseconds since the epoch
+   * @param here at this node; false: at another
+   */
   noticed(age: number, now: number, here = false): void {
     if (age >= 0 && age < 1e12) this.delays.received(age, now, here)
     this.silence.endSilence(now)
@@ -217,7 +234,6 @@ export class Trainer {
     training.undo(features)
   }
 
-  /** Trains with a bid that is pending on no node, and with its outcome. */
   settlePast(sent: Uint8Array, outcome: PastOutcome, now: number): void {
     this.received.beforeUse()
     const { seen, training } = this
@@ -237,7 +253,6 @@ export class Trainer {
     if (known > 0) supplier.learnLeast(seen, known)
   }
 
-  /** A win of a bid that competed at its own price, although a lower one was sent. */
   winUnapplied(features: Uint8Array, cleared: number, now: number, least?: number): void {
     const { seen } = this
     if (!(cleared >= 0) || !this.training.read(features)) return
@@ -247,7 +262,6 @@ export class Trainer {
     this.settlePast(features, { cleared, minToWin: least, applied: false }, now)
   }
 
-  /** Settles exposures that are due, a slice of them. */
   advance(now: number): void {
     this.now = now
     this.lostExposures.seen(now)
@@ -297,7 +311,12 @@ export class Trainer {
     this.lostExposures.forget()
   }
 
-  /** In slices. `carries` false: a crash lost the pending exposures. */
+  /**
+   * Restores what a snapshot has, in slices.
+   *
+   * @param saved that part of the snapshot
+   * @param carries false: a crash lost the pending exposures
+   */
   *restoring(
     { state, exposures, delays, pending, received, rows }: Saved,
     carries: boolean,

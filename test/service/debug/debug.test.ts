@@ -1,5 +1,7 @@
 /** `/api/svc/debug/` and `bidweir debug`: on a real node with a worker process. */
+import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
@@ -181,6 +183,25 @@ t.test(
     t.match(JSON.parse(line).stack.join(), /hangHere \(test\/support\/hang\.ts:\d+\)/)
   },
 )
+
+t.test('a process that has served its last bid, and waits for others, is not held', async (t) => {
+  const silent = createServer(() => {}).listen(0, '127.0.0.1')
+  t.teardown(() => silent.close())
+  await once(silent, 'listening')
+  const { port } = silent.address() as AddressInfo
+  const ending = await startWorkers({
+    endpoint: supplier.url,
+    more: `tracing: {endpoint: "http://127.0.0.1:${port}/", ratio: 1}`,
+  })
+  await ending.bid({ id: 'b1' })
+  // Half a request, and a collector that does not respond: two seconds each.
+  const half = connect(ending.bidweir.adminPort, '127.0.0.1').on('error', () => {})
+  t.teardown(() => half.destroy())
+  await once(half, 'connect')
+  half.write('GET / HTTP/1.1\r\n')
+  t.equal(await ending.stop(), 0)
+  t.notMatch(ending.bidweir.stderr(), /loop is held/)
+})
 
 t.test('the configured level is back by itself', async (t) => {
   const log = { level: 'warn' as const, info() {}, warn() {}, error() {} }
