@@ -173,8 +173,7 @@ export class Multipliers {
     const mayWins = trust * ledgerWins.allowed(permittedWins, wins)
     const maySpend = trust * ledgerSpend.allowed(permittedSpend, spend)
     const roomWins = (ofMean * (mayWins - wins.mean * lost)) / (permittedWins + leastShare)
-    const roomSpend =
-      (ofMeanSpend * (maySpend - spend.mean * lost)) / (permittedSpend + leastShare)
+    const roomSpend = (ofMeanSpend * (maySpend - spend.mean * lost)) / (permittedSpend + leastShare)
     const by = gainLast + (gainFirst * gainFalls) / (gainFalls + this.decisions)
     this.wins = minWins > 0 ? moved(this.wins, roomWins, limited, least, most, by) : 0
     this.spend = minSpend > 0 ? moved(this.spend, roomSpend, limited, least, most, by) : 0
