@@ -11,7 +11,7 @@ const wordBytes = 4
 export const sliceBytes = 2 ** 19
 
 /** Of all pieces together. */
-export const lengthOf = (pieces: readonly Uint8Array[]) =>
+const lengthOf = (pieces: readonly Uint8Array[]) =>
   pieces.reduce((sum, { length }) => sum + length, 0)
 
 /**
