@@ -131,7 +131,11 @@ export class LiveList {
     this.readAt = performance.now()
   })
 
-  /** JSON. Null: there is no such node. */
+  /**
+   * JSON; null: there is no such node.
+   *
+   * @param question rows that the caller may not see are left out; with a tag that is not known, all others are sent
+   */
   answer({ caller, query: { node, since } }: LiveQuestion): Promise<string | null> {
     return node === undefined ? this.changes(caller, since) : this.ofNode(caller, node)
   }

@@ -46,8 +46,17 @@ export interface LiveDeps {
   holds(): ReadonlySet<string>
   /** The base currency. */
   currency(): string
+  /**
+   * What is configured; null: no such supplier.
+   *
+   * @param ssp identifier of a supplier
+   */
   opd(ssp: string): LiveState | null
-  /** The locations whose data center is inactive for a supplier. */
+  /**
+   * The locations whose data center is inactive.
+   *
+   * @param ssp identifier of a supplier; an unknown one has none
+   */
   inactive(ssp: string): readonly string[]
   now(): number
 }
