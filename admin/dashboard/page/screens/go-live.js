@@ -34,9 +34,9 @@ function funnelCheck(facts, step, good) {
   return { text: good, ok: countOf(facts, step) < fewest ? null : true }
 }
 
-/** @param {number | null} share @param {string} what @returns {Check} */
-const shareCheck = (share, what) => ({
-  text: share === null ? `Share ${what}` : `${percent(share)} ${what}`,
+/** @param {number | null} share @param {string} what @param {string} few what is said while the share is unknown @returns {Check} */
+const shareCheck = (share, what, few) => ({
+  text: share === null ? few : `${percent(share)} ${what}`,
   ok: share === null ? null : share < warnShare,
 })
 
@@ -79,8 +79,16 @@ const steps = [
         text: `${integer(facts.live.total)} requests in the last minutes`,
         ok: facts.live.total > 0 ? true : null,
       },
-      shareCheck(failedShare([facts.live]), 'of the requests sent to the supplier failed'),
-      shareCheck(refusedShare([facts.live]), 'of the requests were refused'),
+      shareCheck(
+        failedShare([facts.live]),
+        'of the requests sent to the supplier failed',
+        'Few requests sent to the supplier fail',
+      ),
+      shareCheck(
+        refusedShare([facts.live]),
+        'of the requests were refused',
+        'Few requests are refused',
+      ),
       {
         text: 'All endpoints are up',
         ok: facts.live.endpoints.every(({ state }) => state === 'up'),

@@ -109,7 +109,11 @@ const columnsOf = (by, then) => [
           },
         ),
       ]),
-  sums('Margin', ({ margin }) => margin),
+  sums('Margin', ({ margin }) => margin, {
+    // as on the board: wins that cleared below half of the price sent prove no margin
+    cell: ({ difference, out_ba }) =>
+      (share(difference, out_ba) ?? 0) < -0.5 && html`<small>not proven</small>`,
+  }),
   number('of revenue', ({ margin, revenue }) => percent(share(margin, revenue)), {
     wide: true,
     by: ({ margin, revenue }) => share(margin, revenue),
