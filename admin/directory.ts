@@ -28,6 +28,7 @@ export interface DirectorySnapshot {
 
 interface Directory {
   snapshot(): DirectorySnapshot
+  /** @param listener called after each later read; if it throws, the store is read again within half a second */
   onChange(listener: (snapshot: DirectorySnapshot) => void): void
   /** Reads the store now and resolves after all listeners have been called. */
   refresh(): Promise<void>

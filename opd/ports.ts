@@ -7,17 +7,33 @@ import type { DecisionRecord } from './types.ts'
 
 /** Recent decisions by bid id, for win notices without a context. Bounded, O(1), without sweeps. */
 export interface BidLog {
-  /** Returns where the record was written, valid until the next call; null: it was not. */
+  /**
+   * Returns where the record was written, valid until the next call; null: it was not.
+   *
+   * @param record found by its `bidId` until it is too old, or the log is full
+   */
   put(record: DecisionRecord): WrittenRecord | null
-  /** The latest decision of each supplier with the bid id. */
+  /**
+   * The latest decision of each supplier.
+   *
+   * @param bidId `id` of the bid, as the supplier sent it
+   */
   find(bidId: string): DecisionRecord[]
 }
 
 /** The bid log of all nodes. Writes are batched, and nothing waits for them. */
 export interface SharedBidLog {
+  /** @param record not changed afterwards; other nodes find it some 20 ms later, if at all */
   put(record: DecisionRecord): void
-  /** null: the log cannot be asked, or nodes have decisions that it lacks. */
+  /**
+   * The latest decision of each supplier; null: the log cannot be asked, or nodes have decisions that it lacks.
+   *
+   * @param bidId `id` of the bid, as the supplier sent it
+   * @throws implementations may reject: the caller regards that as null
+   */
   find(bidId: string): Promise<DecisionRecord[] | null>
+  /** Resolves when nodes that are not late have written the bids that they have answered until now. */
+  written(): Promise<void>
 }
 
 /** What a price and its notices need of a learner. */
@@ -26,18 +42,35 @@ export type PricingLearner = Pick<
   'decide' | 'expose' | 'win' | 'winUnapplied' | 'lose' | 'settlePast' | 'withdraw'
 >
 
-/** The learner of each mode, looked up for each decision. */
+/** The model of each mode, which the integrations of the mode share. */
 export interface Learners {
+  /**
+   * Looked up for each decision and each notice.
+   *
+   * @param mode of the decision
+   */
   learnerOf(mode: Mode): PricingLearner
-  /** Rises with each snapshot. Contexts contain it. */
+  /**
+   * 0 or more. Rises with each snapshot. Contexts contain it.
+   *
+   * @param mode of the decision
+   */
   version(mode: Mode): number
-  /** Rises with each roll-back. */
+  /**
+   * 0 or more. Rises with each roll-back.
+   *
+   * @param mode of the decision
+   */
   epoch(mode: Mode): number
 }
 
 /** Observes each decision of a bid. Called on the hot path: it must only count. */
 export interface DecisionObserver {
-  /** Amounts are CPM in the currency of the record: those of its `inBa` and `outBa`, as numbers. */
+  /**
+   * @param record not changed afterwards
+   * @param inBa its `inBa` as a number, CPM in its currency
+   * @param outBa its `outBa` as a number, CPM in its currency
+   */
   decided(record: DecisionRecord, inBa: number, outBa: number): void
 }
 
@@ -45,9 +78,15 @@ export interface DecisionObserver {
 export interface DecisionSink {
   /** Whether entries have bid id and context. */
   readonly contexts?: boolean
+  /** @param entry may be kept */
   writeDecision(entry: DecisionEntry): void
+  /** @param entry of a decision that was written before, perhaps by another node; once for each decision */
   writeWin(entry: WinEntry): void
-  /** A win that must not train the model: the outcome of the bid is unknown. */
+  /**
+   * A win that must not train the model: the outcome of the bid is unknown.
+   *
+   * @param entry `time` in milliseconds since the epoch, `id` of the decision
+   */
   writeWithdrawal(entry: { time: number; id: string; ssp: string }): void
 }
 
@@ -124,6 +163,10 @@ export const demandMemory = 2000
 
 /** The token buckets that the nodes of a location share. */
 export interface SharedTokens {
-  /** The grants in the order of the requests; null: the shared state is away. */
+  /**
+   * The grants in the order of the requests; null: the shared state is away.
+   *
+   * @param requests at most one of each supplier
+   */
   ask(requests: readonly TokenRequest[]): Promise<TokenGrant[] | null>
 }

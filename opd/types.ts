@@ -141,18 +141,37 @@ export interface WinDetails {
 
 /** The price engine, as proxy and admin use it. */
 export interface Engine {
-  /** Applies to all integrations at once. */
+  /**
+   * Replaces the settings of all integrations, at the next bid or notice.
+   *
+   * @param settings the first key encodes contexts, all of them decode
+   * @throws if a context key is invalid
+   */
   configure(settings: EngineSettings): void
-  /** Adds or replaces one integration. Its counters are kept. */
+  /**
+   * Adds or replaces one integration. Its counters are kept.
+   *
+   * @param integration checked by its schema
+   */
   setIntegration(integration: Integration): void
+  /**
+   * The next bids of the supplier are left alone. Its notices are still attributed, and its counters are kept.
+   *
+   * @param supplier identifier of an integration; an unknown one is ignored
+   */
   removeIntegration(supplier: string): void
-  /** Sets the integrations on hold (factor 1); `*`: all of them. */
+  /**
+   * Sets the integrations on hold (factor 1). Those that were on hold before are released.
+   *
+   * @param suppliers identifiers; `*`: every integration
+   */
   setHolds(suppliers: ReadonlySet<string>): void
   /**
    * Rewrites a response in slices of about a millisecond; most responses take one. The caller yields to the event loop
    * between slices. If a slice yields a promise, the caller awaits it first. `return` ends it early. Never throws: a response
    * that cannot be rewritten is returned as it came, with the reason.
    *
+   * @param response its `body` must not change until the end; an unknown supplier is one without OPD
    * @example
    * ```ts
    * const slices = engine.rewriteInSlices(response)
@@ -162,16 +181,31 @@ export interface Engine {
    * ```
    */
   rewriteInSlices(response: ResponseToRewrite): Iterator<Pause, RewrittenResponse>
-  /** Counts a response that the proxy did not pass to `rewriteInSlices`. */
+  /**
+   * Counts a response that the proxy did not pass to `rewriteInSlices`, which counts by itself.
+   *
+   * @param supplier identifier; an unknown one is ignored
+   * @param reason why the whole response is left alone
+   */
   countUnmodified(supplier: string, reason: ResponseReason): void
-  /** Whether responses of the supplier have to be parsed: OPD is on or in shadow. */
+  /**
+   * Whether responses have to be parsed: OPD is on or in shadow.
+   *
+   * @param supplier identifier; an unknown one has no OPD
+   */
   readsResponses(supplier: string): boolean
-  /** Counts a response that OPD would have parsed if it were on: `disabled` or `invalid_config`. */
+  /**
+   * Counts a response that OPD would have parsed if it were on: `disabled` or `invalid_config`.
+   *
+   * @param supplier identifier for which `readsResponses` is false; an unknown one is ignored
+   */
   countUnread(supplier: string): void
   /**
    * Prices the bids of an agent call while `bids` is iterated: for each bid its new price, or null if it keeps its own. null:
    * OPD is off for the supplier. `modelVersion`: of the model that prices.
    *
+   * @param supplier identifier; an unknown one has no OPD
+   * @param call its bytes must not change while `bids` is iterated
    * @throws an internal error, while `bids` is iterated; it is logged and counted, and quotes nothing of the call
    */
   priceAgentCall(
@@ -187,8 +221,11 @@ export interface Engine {
   priceStandalone(supplier: string, body: Buffer): StandaloneResult
   /**
    * Finds the decision of a win notice: in its context, else in the bid log (memory, then the shared one). If
-   * `mayUseLog` returns false for the state of the context, no log is read: a caller without a credential must not
-   * cost a look-up. The log has only decisions of suppliers that `sees` permits.
+   * `mayUseLog` returns false, no log is read.
+   *
+   * @param notice `bidId` and `svcOpd` as the notice has them; `ssp`: the supplier that it names, or undefined. Decisions in the
+   * log of suppliers that `sees` does not permit do not exist for it.
+   * @param mayUseLog is given the state of the context: a caller without a credential must not cost a look-up; default: always
    */
   findDecision(
     notice: {
@@ -201,7 +238,11 @@ export interface Engine {
     },
     mayUseLog?: (context: ContextState) => boolean,
   ): Promise<LookupResult>
-  /** The suppliers of which the bid log of this node has a decision with the bid id. */
+  /**
+   * The suppliers of which the bid log of this node has a decision.
+   *
+   * @param bidId `id` of the bid, as the supplier sent it
+   */
   loggedSuppliers(bidId: string): string[]
   /**
    * Decodes one context, expired or not, for the explain call. `record` is null if it cannot be decoded.
@@ -213,7 +254,11 @@ export interface Engine {
     svcOpd: string,
     bidId: string,
   ): { context: ContextState; record: DecisionRecord | null; late: boolean }
-  /** Units of the currency for one unit of the base currency; null: no rate is known. */
+  /**
+   * Units of the currency for one unit of the base currency, above 0; null: no rate is known.
+   *
+   * @param currency ISO 4217, in capitals
+   */
   rate(currency: string): number | null
   /**
    * Counts a win that the ledger recorded, its money, or both. The caller ensures at most one call of each for a decision.
@@ -236,7 +281,11 @@ export interface Engine {
    * @param past milliseconds since the epoch, for a bid that is pending on no node: when it was lost
    */
   learnLoss(record: DecisionRecord, minToWin: number | null, past?: number | undefined): void
-  /** Withdraws the exposure of a bid whose win must not train the model. */
+  /**
+   * Withdraws the exposure of a bid whose win must not train the model.
+   *
+   * @param record of the bid. The caller ensures at most one call for each decision.
+   */
   withdrawExposure(record: DecisionRecord): void
 }
 

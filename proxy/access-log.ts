@@ -163,7 +163,14 @@ export class AccessLog {
     this.output = this.open(config.path)
   }
 
-  /** Whether the request is logged; asked when it ends, before a line is made. */
+  /**
+   * Whether a request is logged. Asked once, when it ends, before its line is made: the answer may be random, and counts towards
+   * the limit of failed and slow requests a second.
+   *
+   * @param ssp identifier of the supplier
+   * @param status of the response to the caller; 0: the caller has none
+   * @param durationMs milliseconds since the head arrived
+   */
   selects(ssp: string, outcome: RequestOutcome, status: number, durationMs: number): boolean {
     const { share, errors, slow } = this.config
     if (this.suppliers.size > 0 && !this.suppliers.has(ssp)) return false
@@ -186,6 +193,7 @@ export class AccessLog {
     return false
   }
 
+  /** @param request one that `selects` has selected */
   write(request: FinishedRequest): void {
     const { durationMs, upstream } = request
     this.count('written', 1)

@@ -504,6 +504,7 @@ class ProxyRows {
 export class LargestLag {
   private seconds = 0
 
+  /** @param seconds by which a tick of the event loop was late; of another process: its largest lag */
   observe(seconds: number): void {
     this.seconds = Math.max(this.seconds, seconds)
   }

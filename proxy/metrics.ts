@@ -65,6 +65,11 @@ export class VariantMetrics {
   bids = 0
   prices = 0
 
+  /**
+   * Counts a finished request of this variant.
+   *
+   * @param upstreamMs milliseconds of the last attempt; 0: the request was not sent
+   */
   finished(outcome: RequestOutcome, upstreamMs: number): void {
     this.requests[outcomeAt[outcome]]!++
     if (upstreamMs > 0) this.upstream.observe(upstreamMs / 1000)
@@ -85,15 +90,22 @@ export class MirrorMetrics {
   readonly bids = new Float64Array(mirrorSides.length)
   readonly prices = new Float64Array(mirrorSides.length)
 
+  /** @param outcome at the mirror; `skipped`: too many requests are there, and this one was not copied */
   requested(outcome: MirrorOutcome): void {
     this.requests[mirrorOutcomes.indexOf(outcome)]!++
   }
 
+  /** @param result `unknown`: one of the responses is not complete, or cannot be read */
   compared(result: MirrorResult): void {
     this.results[mirrorResults.indexOf(result)]!++
   }
 
-  /** Adds bids and their prices, of the supplier and of the mirror. */
+  /**
+   * Adds the bids of two responses that are compared.
+   *
+   * @param bids their number, of the supplier and of the mirror
+   * @param prices sums of their prices, CPM in whatever currency each has
+   */
   priced(bids: readonly [number, number], prices: readonly [number, number]): void {
     for (const side of mirrorSides.keys()) {
       this.bids[side]! += bids[side]!
@@ -121,12 +133,21 @@ export class SupplierMetrics {
     return this.requests.reduce((sum, count) => sum + count, 0)
   }
 
-  /** Counts a request that is refused; `finished` counts it as well. */
+  /**
+   * Counts why a request is refused. `finished` is called as well, and counts the request.
+   *
+   * @param reason `body`: too large, or malformed
+   */
   refused(reason: Refusal): void {
     this.refusals[refusalAt[reason]]!++
   }
 
-  /** Counts a finished request. Times are milliseconds; `upstreamMs` 0: the request was not sent. */
+  /**
+   * Counts a finished request.
+   *
+   * @param totalMs milliseconds from the arrival of its head to the end of the response
+   * @param upstreamMs milliseconds of the last attempt, part of `totalMs`; 0: the request was not sent
+   */
   finished(outcome: RequestOutcome, totalMs: number, upstreamMs: number): void {
     this.requests[outcomeAt[outcome]]!++
     this.duration.observe(totalMs / 1000)

@@ -40,7 +40,7 @@ export class RefusedRequests {
     ]),
   )
 
-  /** Other outcomes than those of `refusedOutcomes` are ignored. */
+  /** @param request is kept; ignored if its outcome is not one of `refusedOutcomes` */
   addRequest(request: RefusedRequest): void {
     const ring = this.rings.get(request.outcome)
     if (ring === undefined) return

@@ -168,7 +168,11 @@ export class Supplier {
     }
   }
 
-  /** Whether a bid request goes to the canary: one without an id never does. */
+  /**
+   * Whether a request goes to the canary, by a hash of its `id`.
+   *
+   * @param body as it is sent. In gzip, longer than 64 KiB or without an `id`, it goes to the main endpoints.
+   */
   isForCanary(body: Body): boolean {
     if (this.canary === null) return false
     const id = requestIdOf(body)
@@ -281,7 +285,13 @@ export class Supplier {
     return this.bucket instanceof LeasedBucket ? this.bucket : null
   }
 
-  /** Null: the request is admitted. `overloaded`: the node is. A request that is refused for overload takes no token. */
+  /**
+   * Why a request is refused now; null: it is admitted, and has taken a token if the supplier has an allotment. A request that is
+   * refused takes none.
+   *
+   * @param now milliseconds of `performance.now()`, from which the deadline of the request counts
+   * @param overloaded the node is
+   */
   refusal(now: number, overloaded: boolean): Refusal | null {
     if (!this.allotment.active || this.allSeatsInactive) return 'inactive'
     if (overloaded || this.inFlight >= this.maxInFlight) return 'overload'

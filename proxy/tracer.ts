@@ -19,10 +19,15 @@ export interface FinishedBid {
 export interface BidSpan {
   /** A flat list of names and values: those of the request, with the parent of the supplier's span. */
   readonly fields: readonly string[]
+  /** @param bid is read during the call only */
   end(bid: FinishedBid): void
 }
 
 export interface BidTracer {
-  /** `fields`: as received. null: the request is not sampled. */
+  /**
+   * null: the request is not sampled.
+   *
+   * @param fields a flat list of names and values, as received
+   */
   begin(fields: readonly string[]): BidSpan | null
 }

@@ -67,16 +67,30 @@ export interface Inbound {
 /** What the request to the supplier is made of, besides its body. */
 export type Forwarded = Pick<Inbound, 'head' | 'remote' | 'secure'>
 
-/** The response to the caller. No method is called after `whole`, `end` or `destroy`. */
+/** The response to the caller. No method is called after `sendWhole`, `end` or `destroy`. */
 export interface Reply {
   /** The caller is connected, and its response has not started. */
   readonly open: boolean
-  /** Sends a whole response; `body` null: one without a body. `length`: its Content-Length, or null. */
+  /**
+   * Sends a whole response.
+   *
+   * @param length the bytes of `body`; without a body the Content-Length that is sent, null: none
+   * @param body not changed afterwards; null: a response without one, such as 204 or 304
+   */
   sendWhole(head: OutgoingResponse, length: number | null, body: Body | null): void
-  /** Starts a response whose body is streamed; `length` null: its length is not known. */
+  /**
+   * Starts a response whose body is streamed. Its head is sent at once.
+   *
+   * @param length the Content-Length; null: the length is not known
+   */
   start(head: OutgoingResponse, length: number | null): void
-  /** False: wait for `drained`. */
+  /**
+   * False: the chunk is accepted, and the next one waits for `drained`.
+   *
+   * @param chunk of the body; not changed afterwards
+   */
   write(chunk: Buffer): boolean
+  /** @param resume called once, when what was written is sent; ignored while another one waits */
   drained(resume: () => void): void
   end(): void
   /** The response cannot be completed: the connection is closed, so that the caller does not take it for complete. */
@@ -107,14 +121,32 @@ interface ReplyHead {
 
 /** Receives the response of an endpoint, in this order. Nothing follows `end` or `fail`. */
 export interface ResponseSink {
-  /** `length`: the value of Content-Length; null: there is none. */
+  /**
+   * @param head may be that of an earlier response of the endpoint: a sink changes nothing but its `reply`
+   * @param length the value of Content-Length; null: there is none
+   */
   head(head: ResponseHead, length: number | null): void
-  /** False: the connection pauses until `resume` is called. */
+  /**
+   * False: the connection pauses until `resume` is called.
+   *
+   * @param chunk bytes of the body, which the sink may keep
+   * @param resume may also be called by a sink that did not pause
+   */
   data(chunk: Buffer, resume: () => void): boolean
-  /** `now`: `performance.now()`. */
+  /** @param now `performance.now()` */
   end(now: number): void
-  /** In place of `data` and `end`: the whole body, whose bytes are valid only during the call. */
+  /**
+   * In place of `data` and `end`, for a body that arrived whole in one read. A sink without this method gets it as `data`.
+   *
+   * @param body its bytes are valid only during the call
+   * @param now `performance.now()`
+   */
   takeBody?(body: Buffer, now: number): void
+  /**
+   * In place of what has not arrived, at any time after `dispatch`.
+   *
+   * @param failure why, and whether the request may be sent once more
+   */
   fail(failure: SendFailure): void
 }
 

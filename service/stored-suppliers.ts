@@ -104,7 +104,11 @@ export class StoredSuppliers {
       )
   }
 
-  /** The suppliers of both. If they name the same id, that of the file is used. */
+  /**
+   * The suppliers of the file and of the API.
+   *
+   * @param file those of the configuration file, which are used if the API has the same id; each such id is logged once
+   */
   mergedWith(file: readonly SupplierConfig[]): SupplierConfig[] {
     const ids = new Set(file.map(({ id }) => id))
     const conflicts = [...this.#usable.keys()].filter((id) => ids.has(id))

@@ -31,10 +31,26 @@ const counterLife = 15 * 60_000
 const maxEntries = 20_000
 
 export interface Throttle {
-  /** Seconds to wait, or 0. With 0 the attempt counts as failed until `succeeded` is called. */
+  /**
+   * Seconds to wait, or 0. With 0 the attempt counts as failed until `succeeded` or `undone` is called.
+   *
+   * @param user the name as it was sent, whether it is known or not; its length is bounded by the caller
+   * @param address of the client; those of one IPv6 /64 count together
+   */
   begin(user: string, address: string): number
+  /**
+   * From now on the user has a counter for this address alone.
+   *
+   * @param user as in `begin`
+   * @param address as in `begin`
+   */
   succeeded(user: string, address: string): void
-  /** The password was not checked (overload): the attempt is not counted. */
+  /**
+   * The password was not checked (overload): the attempt is not counted.
+   *
+   * @param user as in `begin`
+   * @param address as in `begin`
+   */
   undone(user: string, address: string): void
 }
 

@@ -69,24 +69,43 @@ export class GrpcCall {
     return !this.connection.has(this.stream)
   }
 
-  /** Ends the call with one message. */
+  /**
+   * Ends the call with one message. Ignored if the call has ended.
+   *
+   * @param message Protocol Buffers, without a prefix; it is copied
+   */
   reply(message: Buffer): void {
     const framed = withPrefix(message)
     this.connection.respond(this.stream, { head: okHead, message: framed, trailers: okTrailers })
   }
 
-  /** Sends one of several messages. `end` is called when the caller leaves. */
+  /**
+   * Sends the first of several messages; `write` sends the others, and `fail` ends the call.
+   *
+   * @param message Protocol Buffers, without a prefix; it is copied
+   * @param end called once when the caller leaves, or the connection ends
+   */
   begin(message: Buffer, end: () => void): void {
     this.stream.isLasting = true
     this.stream.onCancel = end
     this.connection.respond(this.stream, { head: okHead, message: withPrefix(message) })
   }
 
+  /**
+   * Sends another message after `begin`. Ignored if the call has ended.
+   *
+   * @param message Protocol Buffers, without a prefix; it is copied
+   */
   write(message: Buffer): void {
     this.connection.append(this.stream, withPrefix(message))
   }
 
-  /** Ends a call. `details` is ASCII of at most 126 bytes, without a per cent sign. */
+  /**
+   * Ends the call, also after `begin`. Ignored if the call has ended.
+   *
+   * @param code of `grpcStatus`
+   * @param details ASCII of at most 126 bytes, without a per cent sign
+   */
   fail(code: number, details: string): void {
     const fields = statusFields(code, details)
     if (this.stream.isAnswered)
@@ -167,6 +186,7 @@ export class GrpcServer {
     }, 1000).unref()
   }
 
+  /** @param socket of which the first bytes are those of HTTP/2, plain or TLS; the server reads and closes it from now on */
   accept(socket: Socket): void {
     const handler: Http2Handler = {
       onHead: (stream) => this.check(connection, stream),

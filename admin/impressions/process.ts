@@ -103,7 +103,14 @@ export class Notices {
     this.anonymousRefusals = new TokenBucket(anonymousRows, anonymousRowsPerSecond, deps.now())
   }
 
-  /** Rejects if the store is lost. Nothing has been counted then. `time`: when the event happened; default: now. */
+  /**
+   * Resolves when what the notice says is on disk, or it is refused.
+   *
+   * @param sent the notice as its parameters say
+   * @param caller whom its credential names; null: it has none
+   * @param time milliseconds since the epoch at which the event happened; default: now
+   * @throws StoreError if the store is lost or overloaded. Nothing has been counted then.
+   */
   async process(sent: Notice, caller: Caller | null, time?: number): Promise<NoticeResult> {
     if (sent.price === auditPrice) {
       this.count(sent, 'ignored', { supplier: this.labelOf(sent.ssp) })
@@ -279,7 +286,11 @@ export class Notices {
     return true
   }
 
-  /** Applies the outcome of a notice whose row is in the ledger although its caller got an error. */
+  /**
+   * Applies the outcome of a notice whose row is in the ledger although its caller got an error.
+   *
+   * @param outcome of the kind `notice`, from the journal, once
+   */
   applyOutcome({ row, event, body }: Outcome): void {
     const outcome = noticeOutcome(body)
     const count = (status: Status, labels: NoticeLabels) =>

@@ -179,6 +179,7 @@ export class DayCaps {
     this.timer = setInterval(() => void this.follow(), every).unref()
   }
 
+  /** @param wins sums that this process has applied, and that are not stored yet: they count at once */
   counted(wins: readonly ArmDay[]): void {
     for (const win of wins) {
       const { day, supplier } = win
@@ -189,6 +190,7 @@ export class DayCaps {
     }
   }
 
+  /** @param wins of which those that were given to `counted`, the same objects, are now part of the stored sums */
   stored(wins: readonly ArmDay[]): void {
     this.changes++
     for (const win of wins) {

@@ -36,8 +36,9 @@ export interface Store {
   outcomes: Outcomes
   postgres: boolean
   /**
-   * Calls the listener within half a second when any node or command has changed the directory. If the listener
-   * rejects, it is called again at the next poll.
+   * Calls the listener within half a second when any node or command has changed the directory.
+   *
+   * @param listener reads what it needs. If it rejects, it is called again at the next poll.
    */
   onChange(listener: () => Promise<void>): void
   /** Notifies all nodes of a change; called within its transaction. */

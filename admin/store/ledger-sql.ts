@@ -325,7 +325,12 @@ async function createDay(db: Kysely<Tables>, dayNumber: number): Promise<void> {
 }
 
 interface LedgerDays {
-  /** Creates the partitions that these days do not have. */
+  /**
+   * Creates the partitions that these days do not have.
+   *
+   * @param days numbers of UTC days, counted from 1970-01-01
+   * @throws if the database is lost
+   */
   ensure(days: Iterable<number>): Promise<void>
   /** Looks again for the partitions of all days: another node may have dropped one. */
   forget(): void

@@ -123,12 +123,14 @@ export class Ledger {
   }
 
   /**
-   * Resolves when the row is on disk, or to 'duplicate' if the ledger has the win already. Rejects if the store is
-   * lost. With `same`, one win is one row: an attributed row replaces the unattributed row of its win, and an
-   * unattributed row is a duplicate of any win with its bid id.
+   * Resolves when the row is on disk, or to 'duplicate' if the ledger has the win already.
    *
-   * `outcome`: what follows the row, as JSON. The caller applies it in the turn of the event loop in which it gets
+   * @param row identified by its `decision` and `event`
+   * @param same one win is one row: an attributed row replaces the unattributed row of its win, and an unattributed row is a
+   * duplicate of any win with its bid id. Undefined: only a row with the same decision and event is the same win.
+   * @param outcome what follows the row, as JSON. The caller applies it in the turn of the event loop in which it gets
    * 'recorded'. If it gets an error although the row is on disk, the journal of outcomes has it.
+   * @throws StoreError if the store is lost, or too many notices wait
    */
   record(row: LedgerRow, same?: SameWin, outcome?: string): Promise<'recorded' | 'duplicate'> {
     if (this.queue.length >= maxWaiting)
@@ -142,8 +144,13 @@ export class Ledger {
   }
 
   /**
-   * Whether a win with this bid id and event was reported at or after `since`, for any decision. Rejected rows do not
-   * count. `only` restricts the status, and the supplier to this one or none.
+   * Whether a win was reported, for any decision. Rejected rows do not count.
+   *
+   * @param bidId as `ledgerBidId` writes it
+   * @param event of the notice
+   * @param since milliseconds since the epoch; earlier notices do not count
+   * @param only a status, and a supplier: rows of another one do not count, those without a supplier do
+   * @throws StoreError if the store is lost
    */
   seenBid(
     bidId: string,

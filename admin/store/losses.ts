@@ -21,8 +21,13 @@ interface Loss {
 
 export interface LossStore {
   /**
-   * Resolves when the loss is on disk: true, or false if it was reported before. Rejects if the store is lost. The caller
-   * applies the `outcome` in the turn of the event loop in which it gets true; after an error, the journal has it.
+   * Resolves when the loss is on disk: true, or false if it was reported before.
+   *
+   * @param decision id of the decision; of a loss that is not attributed: a text that its notices have in common
+   * @param time milliseconds since the epoch
+   * @param outcome what follows, as JSON. The caller applies it in the turn of the event loop in which it gets true. After an
+   * error, the journal has it.
+   * @throws StoreError if the store is lost
    */
   record(decision: string, time: number, outcome?: string): Promise<boolean>
 }

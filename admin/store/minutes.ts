@@ -69,7 +69,13 @@ export class Minutes {
     this.log = log
   }
 
-  /** `at`: within the minute; `sums`: in the order of `minuteSums`. */
+  /**
+   * Adds figures, which `flush` writes.
+   *
+   * @param supplier identifier; '': all suppliers together
+   * @param time milliseconds since the epoch, within the minute
+   * @param sums increases, in the order of `minuteSums`; copied
+   */
   addSums(supplier: string, time: number, sums: Float64Array): void {
     const begin = time - (time % minute)
     const key = `${begin} ${supplier}`

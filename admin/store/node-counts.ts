@@ -4,6 +4,7 @@ import type { Tables } from './tables.ts'
 
 interface NodeCounts {
   read(): Promise<number>
+  /** @param live nodes of the location, this one included */
   write(live: number): Promise<void>
 }
 

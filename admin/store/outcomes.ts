@@ -175,7 +175,11 @@ export class Outcomes {
       from ${jsonRows(postgres, json(rows))}`.execute(trx)
   }
 
-  /** Begins to work on the journal. A process on SQLite is alone, so all entries are its own. */
+  /**
+   * Begins to work on the journal; resolves after the first run. A process on SQLite is alone, so all entries are its own.
+   *
+   * @param consumer applies the outcomes, from now on until the journal is closed
+   */
   async follow(consumer: OutcomeConsumer): Promise<void> {
     this.consumer = consumer
     this.look()

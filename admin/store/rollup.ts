@@ -208,8 +208,13 @@ function facetCounts<
 interface Rollup extends Pick<BufferedCounts<SeatRow>, 'flush' | 'close'> {
   /** The bids of this process. */
   bids: DecidedBids
-  /** Adds the rows of another process of this node, and takes ownership of them. */
+  /**
+   * Adds the counts of another process of this node.
+   *
+   * @param rows belong to the rollup from now on, which changes them
+   */
   addRows(rows: readonly SeatRow[]): void
+  /** @param rows of another process of this node, by combination of facets */
   addFacets(rows: readonly FacetsRow[]): void
   /** Writes the sums of each facet, after those of all. */
   flushFacets(): Promise<void>
@@ -301,6 +306,7 @@ export interface DuplicateNotice {
 }
 
 interface DuplicateCounts extends Pick<BufferedCounts<never>, 'flush' | 'close'> {
+  /** @param notice one that the ledger has not stored */
   count(notice: DuplicateNotice): void
 }
 

@@ -72,7 +72,12 @@ export class StoreThread<Job> {
     this.options = options
   }
 
-  /** Rejects with a StoreError if the store is lost, closed or overloaded. */
+  /**
+   * Resolves with what the thread made of the job. Jobs run one after another.
+   *
+   * @param job a value that can be cloned (`structuredClone`)
+   * @throws StoreError if the store is lost, closed or overloaded; the error of the job as an Error of its message
+   */
   async run(job: Job): Promise<Bytes> {
     const { store, waiting } = this
     if (store.url === 'sqlite::memory:') return this.options.here(store, job)

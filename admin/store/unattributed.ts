@@ -18,9 +18,19 @@ export interface UnattributedWin {
 }
 
 export interface UnattributedWins {
-  /** Wins with one of the reasons that arrived at or after `from`, in pages, in the order of their arrival. */
+  /**
+   * Wins in pages of at most 200, in the order of their arrival. Those that arrive meanwhile may be among them.
+   *
+   * @param reasons of `UnattributedWin.reason`, at least one
+   * @param from milliseconds since the epoch; wins before it are left out
+   */
   pages(reasons: readonly string[], from: number): AsyncGenerator<UnattributedWin[]>
-  /** Gives the win another reason, unless it has been attributed meanwhile. */
+  /**
+   * Does nothing if the win has been attributed meanwhile.
+   *
+   * @param win of a page
+   * @param reason the new one
+   */
   setReason(win: UnattributedWin, reason: string): Promise<void>
 }
 

@@ -19,9 +19,17 @@ export interface Buckets {
   readonly bounds: readonly number[]
   /** Counts that a histogram keeps. */
   readonly cells: number
-  /** One count for each bound, and one for the values above the last. */
+  /**
+   * One count for each bound, not cumulative, and one for the values above the last.
+   *
+   * @param counts one for each cell
+   */
   classic(counts: Float64Array): Float64Array
-  /** null: only classic buckets are kept. */
+  /**
+   * null: only classic buckets are kept.
+   *
+   * @param counts one for each cell
+   */
   native(counts: Float64Array): NativeHistogram | null
 }
 

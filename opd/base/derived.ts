@@ -8,7 +8,7 @@ export class Derived<Source extends object, Value> {
     this.make = make
   }
 
-  /** The value of the source, which is made only if the last call had another one. */
+  /** @param source its value is made only if the last call had another object */
   valueFrom(source: Source): Value {
     if (this.latest?.source !== source) this.latest = { source, value: this.make(source) }
     return this.latest.value

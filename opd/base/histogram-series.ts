@@ -62,6 +62,11 @@ export class HistogramSeries {
   private readonly seen = new WeakMap<Histogram, HistogramSums>()
   private readonly rest: HistogramSums
 
+  /**
+   * @param name of the metric
+   * @param buckets of all histograms
+   * @param limit histograms that have their own series
+   */
   constructor(name: string, buckets: Buckets, limit = maxOwn) {
     this.name = name
     this.buckets = buckets
@@ -69,7 +74,12 @@ export class HistogramSeries {
     this.rest = new HistogramSums(buckets.cells)
   }
 
-  /** null: not a sample, but a point at which a slice may end. */
+  /**
+   * null: not a sample, but a point at which a slice may end.
+   *
+   * @param rows the same histograms at each scrape, with the labels of their own series
+   * @param restLabels those of the series that the others share
+   */
   *samples(rows: Iterable<[Labels, Histogram]>, restLabels: Labels): Generator<Sample | null> {
     const used: Row[] = []
     for (const [labels, histogram] of rows) {

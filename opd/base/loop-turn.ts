@@ -21,13 +21,17 @@ export class LoopTurn {
     return false
   }
 
-  /** Calls `work` now, or in a later turn if this one is spent. */
+  /**
+   * Calls `work` now, or in a later turn if this one is spent.
+   *
+   * @param work must not throw
+   */
   run(work: () => void): void {
     if (this.isSpent) this.wait(work)
     else work()
   }
 
-  /** Calls `work` in a later turn. It must not throw. */
+  /** @param work called in a later turn, after what waits already; must not throw */
   wait(work: () => void): void {
     if (!this.hasBegun) this.begin(performance.now())
     this.waiting.push(work)

@@ -50,6 +50,13 @@ export class FoldedSum<T extends object> {
     this.value = value
   }
 
+  /**
+   * null: not a sample, but a point at which a slice may end.
+   *
+   * @param rows the same objects at each scrape, with labels that have `mode`; null is passed on
+   * @param separate those with a series of their own
+   * @param metricName in place of the name of the metric
+   */
   *samples(
     rows: Iterable<readonly [T, Labels] | null>,
     separate: ReadonlySet<T>,

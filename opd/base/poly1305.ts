@@ -34,7 +34,13 @@ export class Poly1305 {
     this.memory = Buffer.from(memory.buffer, input.value, longest)
   }
 
-  /** Writes the tag of the message from `from` to `to` of `memory` to `tagAt`, which may be within the message. */
+  /**
+   * Writes the tag of a message in `memory`, under `key`, which is set for each message.
+   *
+   * @param from position of its first byte
+   * @param to position after its last byte
+   * @param tagAt position of the tag, which may be within the message
+   */
   authenticate(from: number, to: number, tagAt: number): void {
     const address = this.exports.input.value
     this.exports.authenticate(address + from, to - from, address + tagAt)

@@ -1,10 +1,15 @@
-/** A token bucket. `now` is milliseconds of one clock, the same in each call. */
+/** A token bucket, full at first. */
 export class TokenBucket {
   private readonly depth: number
   private readonly perMs: number
   private tokens: number
   private last: number
 
+  /**
+   * @param depth tokens that are kept at most
+   * @param perSecond tokens that are added, 0 or more
+   * @param now milliseconds
+   */
   constructor(depth: number, perSecond: number, now: number) {
     this.depth = depth
     this.perMs = perSecond / 1000
@@ -12,6 +17,11 @@ export class TokenBucket {
     this.last = now
   }
 
+  /**
+   * False: there is no whole token, and none is taken.
+   *
+   * @param now milliseconds of the clock that the constructor was given
+   */
   takeToken(now: number): boolean {
     const elapsed = Math.max(0, now - this.last)
     this.tokens = Math.min(this.depth, this.tokens + elapsed * this.perMs)

@@ -45,7 +45,11 @@ export interface BidweirEngine extends Engine {
   readonly stats: EngineStats
   /** What OPD took off today, for the cap of a day. */
   readonly reductions: DayReductions
-  /** The configuration of one supplier; null: unknown supplier. */
+  /**
+   * The configuration of one supplier; null: unknown supplier.
+   *
+   * @param id as the configuration has it, or any other text
+   */
   integration(id: string): Integration | null
 }
 

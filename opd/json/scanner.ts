@@ -224,7 +224,11 @@ export class Scanner {
     return this.bytes[this.input + this.words[this.record + START]!]!
   }
 
-  /** Reads the values of the table's keys into `into`. A value that is not an object has none. */
+  /**
+   * Reads the members of the object at hand whose keys are in the table. A value that is not an object has none.
+   *
+   * @param into what the functions of the table are given
+   */
   object<T>(table: KeyTable<T>, into: T): void {
     const { words, record } = this
     const { byNumber, reads } = table
@@ -255,7 +259,13 @@ export class Scanner {
     return keys.indexOf(this.decoded(start, end + 1))
   }
 
-  /** Reads the elements of an array into `into`. A value that is not an array has none. */
+  /**
+   * Reads the elements of the array at hand. A value that is not an array has none. In a long document they are read later, by
+   * `readLists`, after this call has returned.
+   *
+   * @param element called for each, with the scanner at the element
+   * @param into what `element` is given
+   */
   array<T>(element: Read<T>, into: T): void {
     if (!this.isArray) return
     const { words, record, later } = this

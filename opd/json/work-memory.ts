@@ -1,8 +1,16 @@
 /** The memory of the node that the work on one long document may take. Who counts it gives it back when the work has ended. */
 export interface WorkMemory {
-  /** False: there is no memory for so many bytes, and none are counted. */
+  /**
+   * Counts memory for the time of the work. False: there is none, and nothing is counted.
+   *
+   * @param bytes in addition to those that were reserved before
+   */
   reserve(bytes: number): boolean
-  /** The same for bytes that stay in use after the work. */
+  /**
+   * The same for memory that stays in use after the work.
+   *
+   * @param bytes in addition to those that were kept before
+   */
   keep(bytes: number): boolean
 }
 
@@ -23,7 +31,11 @@ export class ReadMemory {
     this.memory = memory
   }
 
-  /** Reserves what is missing for so many steps from the start of the document on. False: there is no memory for them. */
+  /**
+   * Reserves what is missing. False: there is no memory for it.
+   *
+   * @param steps from the start of the document on: what was reserved for earlier ones is part of it
+   */
   reserveFor(steps: number): boolean {
     while (this.reserved < steps * bytesPerStep + part) {
       if (!this.memory.reserve(part)) return false

@@ -15,6 +15,7 @@ export class BidTerms {
   adomain: string[] | null = null
   moreDomains = false
 
+  /** @param name as it was sent; dropped if there are `maxDomains` already */
   addDomain(name: string): void {
     if (this.adomain === null) this.adomain = [name]
     else if (this.adomain.length < maxDomains) this.adomain.push(name)

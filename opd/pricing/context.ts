@@ -194,13 +194,23 @@ export interface ContextCodec {
   /** A new decision id. */
   nextId(): string
   /**
-   * `record` has the id that was drawn last, and is encoded once; otherwise it throws. `written`: the record as a bid log wrote
-   * it. `withFeatures` is false if the features did not fit.
+   * `withFeatures` is false if the features of the model did not fit.
+   *
+   * @param record has the id that was drawn last
+   * @param written the record as a bid log wrote it, which is then not written again
+   * @throws if the id is another one, or a record with it was encoded before
    */
   encode(
     record: DecisionRecord,
     written?: WrittenRecord | null,
   ): { text: string; withFeatures: boolean }
+  /**
+   * Never throws, whatever the text.
+   *
+   * @param text the value of `svc_opd`, decoded from the URL; undefined or empty: absent
+   * @param bidId `id` of the bid, with which the context is authenticated
+   * @param now milliseconds since the epoch, by which it may have expired
+   */
   decode(text: string | undefined, bidId: string, now: number): Decoded
 }
 

@@ -29,18 +29,24 @@ interface Sums {
 export class DayReductions {
   private readonly suppliers = new Map<string, Sums>()
 
-  /** The amount of wins of this node that are not stored yet. */
+  /** @param amount of a win of this node that is not stored yet */
   count({ day, supplier, amount }: DayAmount): void {
     const sums = this.sums(supplier, day)
     if (sums.day === day) sums.fresh += amount
   }
 
+  /**
+   * The amount of a supplier on a day so far, in the base currency.
+   *
+   * @param supplier identifier
+   * @param time milliseconds since the epoch, of the day
+   */
   amountOf(supplier: string, time: number): number {
     const sums = this.suppliers.get(supplier)
     return sums === undefined || sums.day !== dayOf(time) ? 0 : sums.stored + sums.fresh
   }
 
-  /** A counted amount is stored now. */
+  /** @param amount one that was given to `count`, and is part of the stored sums now */
   countStored({ day, supplier, amount }: DayAmount): void {
     const sums = this.suppliers.get(supplier)
     if (sums?.day !== day) return
@@ -48,7 +54,7 @@ export class DayReductions {
     sums.stored += amount
   }
 
-  /** A stored sum, of all nodes. */
+  /** @param amount the sum of all nodes in the store, which replaces the one before */
   loadStored({ day, supplier, amount }: DayAmount): void {
     const sums = this.sums(supplier, day)
     if (sums.day === day) sums.stored = amount

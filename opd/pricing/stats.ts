@@ -70,6 +70,7 @@ export class ModeStats {
     if (isAlarm(guard)) this.alarms[guards.indexOf(guard)]!++
   }
 
+  /** @param reason why one bid keeps its price */
   countUnmodified(reason: BidReason): void {
     this.left[bidReasons.indexOf(reason)]!++
   }
@@ -88,11 +89,18 @@ export class ModeStats {
     this.factors.sum += factor
   }
 
+  /** @param arm of the decision that won */
   countWin(arm: Arm): void {
     this.arms[armAt[arm]]!.wins++
   }
 
-  /** The money of one win. With `notices: both` it arrives with the billing event. */
+  /**
+   * The money of one win. With `notices: both` it arrives with the billing event.
+   *
+   * @param arm of the decision
+   * @param cleared CPM in the base currency
+   * @param margin CPM in the base currency; may be negative
+   */
   countMoney(arm: Arm, cleared: number, margin: number): void {
     const sums = this.arms[armAt[arm]]!
     sums.cleared += summable(cleared)
@@ -102,6 +110,11 @@ export class ModeStats {
     sums.spendSquares += summable(cleared + margin) ** 2
   }
 
+  /**
+   * The object that goes on counting, not a copy.
+   *
+   * @param arm whose bids and wins it counts
+   */
   sums(arm: Arm): ArmSums {
     return this.arms[armAt[arm]]!
   }
@@ -119,6 +132,7 @@ export class SupplierStats {
   /** Responses with bids of which none contains the macro; `responses` counts those without any bid as well. */
   bidsWithoutMacro = 0
 
+  /** @param reason why a whole response is left alone */
   countUnmodified(reason: ResponseReason): void {
     this.responses[responseReasons.indexOf(reason)]!++
   }
@@ -129,7 +143,11 @@ export class EngineStats {
   readonly suppliers = new Map<string, SupplierStats>()
   readonly faults = noFaults()
 
-  /** Counters of one supplier. They are kept when the configuration no longer has the supplier. */
+  /**
+   * The counters of one supplier, new ones at its first call. They are kept when the configuration no longer has the supplier.
+   *
+   * @param supplier identifier of an integration, now or before: a caller never passes one that a request only claims
+   */
   supplierStats(supplier: string): SupplierStats {
     return getOrAdd(this.suppliers, supplier, () => new SupplierStats())
   }

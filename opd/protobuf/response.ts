@@ -50,7 +50,11 @@ export class ProtobufBid extends BidTerms implements Bid, LengthPlace {
     return price !== null && Number.isFinite(price) ? String(price) : null
   }
 
-  /** Whether adm, nurl or burl contains `svc_opd=${SVC_OPD_CONTEXT}`. */
+  /**
+   * Whether adm, nurl or burl contains `svc_opd=${SVC_OPD_CONTEXT}`.
+   *
+   * @param bytes the response that the bid was read from
+   */
   hasMacro(bytes: Buffer): boolean {
     const { adm, nurl, burl } = this
     return hasMarker(bytes, adm) || hasMarker(bytes, nurl) || hasMarker(bytes, burl)

@@ -176,12 +176,22 @@ export class MessageReader implements MessagePlace {
     this.end = bytes.length
   }
 
-  /** A reader that sets what it reads on `target`. */
+  /**
+   * A reader that sets what it reads on `target`.
+   *
+   * @param bytes one message, without a length before it; not changed while it is read
+   * @param table what to do with each field
+   * @param target whole once `read` has returned `complete`
+   */
   static readerOf<T>(bytes: Buffer, table: FieldTable<T>, target: T): MessageReader {
     return new MessageReader(bytes, table as FieldTable<unknown>, target)
   }
 
-  /** Reads fields for about so many steps. */
+  /**
+   * Reads on.
+   *
+   * @param most about so many steps: a field takes one, a long text one for each 32 bytes
+   */
   read(most: number): 'more' | 'complete' | 'malformed' {
     const last = this.steps + most
     try {

@@ -4,13 +4,14 @@ const wireVarint = 0
 const wireFixed64 = 1
 const wireLengths = 2
 
-/** Collects the fields of one message, in the order of the calls. */
+/** Collects the fields of one message, in the order of the calls. A field is named by its number. */
 export class ProtobufWriter {
   /** The bytes of a number, 0 to 2^53: also of the length before a message in a stream. */
   static readonly varint = varint
 
   private readonly parts: Buffer[] = []
 
+  /** @param value 0 to 2^31 - 1; of an enum or a bool, too */
   int32(field: number, value: number): this {
     this.tag(field, wireVarint)
     this.parts.push(varint(value))
@@ -27,6 +28,7 @@ export class ProtobufWriter {
     return this.int32(field, value < 0 ? -2 * value - 1 : 2 * value)
   }
 
+  /** @param value any, also infinite or NaN */
   double(field: number, value: number): this {
     this.tag(field, wireFixed64)
     const bytes = Buffer.allocUnsafe(8)
@@ -35,10 +37,12 @@ export class ProtobufWriter {
     return this
   }
 
+  /** @param value is written as UTF-8 */
   text(field: number, value: string): this {
     return this.lengths(field, Buffer.from(value))
   }
 
+  /** @param value its fields so far */
   message(field: number, value: ProtobufWriter): this {
     return this.lengths(field, value.bytes())
   }

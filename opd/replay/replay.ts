@@ -176,7 +176,7 @@ export class Replay {
     this.replica.withdraw(entry.integration.policy.mode, entry.features, this.clock)
   }
 
-  /** Lines come in the order of their times. */
+  /** @param line the next one by time; a win may precede its decision */
   feed(line: LogLine): void {
     if (line.kind === 'bad') {
       this.counts.bad++

@@ -191,7 +191,7 @@ export class LocalBidLog implements BidLog {
     this.heads = new Float64Array(this.rows).fill(noPosition)
   }
 
-  /** Changes `ttl` after a reload. */
+  /** @param ttl milliseconds for which a decision can be found, of those that are already in the log, too */
   retain(ttl: number): void {
     this.ttl = ttl
   }
@@ -250,8 +250,10 @@ export class LocalBidLog implements BidLog {
   }
 
   /**
-   * The decisions since `since`, newest slab first, in batches of `size`. Decisions that are written or evicted meanwhile
-   * are left out.
+   * Decisions in batches, newest slab first. Those that are written or evicted meanwhile are left out.
+   *
+   * @param since milliseconds since the epoch; decisions before it are left out
+   * @param size decisions of one batch, at most
    */
   *batches(since: number, size: number): Generator<DecisionRecord[]> {
     for (const number of [...this.slabs.keys()].reverse()) {

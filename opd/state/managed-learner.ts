@@ -96,10 +96,22 @@ export class ManagedLearner implements PricingLearner {
     return this.inner.decide(this.named(facts), policy, key, now, random)
   }
 
+  /**
+   * The win probability by the present model, 0 to 1.
+   *
+   * @param facts with the configured identifier of the supplier
+   * @param price CPM in the base currency
+   */
   winChance(facts: BidFacts, price: number): number {
     return this.inner.chance(this.named(facts), price)
   }
 
+  /**
+   * The newest settled bids of this node.
+   *
+   * @param filter with the configured identifier of the supplier
+   * @param most bids, at most
+   */
   recentBids(filter: BidFilter, most: number): RecentBid[] {
     return this.inner.recentBids(this.named(filter), most)
   }

@@ -11,6 +11,7 @@ import { WorkQueue } from '../base/one-at-a-time.ts'
 import { OnlineLearner } from '../learner/learner.ts'
 import { isOfOtherVersion } from '../learner/snapshot.ts'
 import type { LearnerOptions, NodeLearner } from '../learner-types.ts'
+import type { Learners } from '../ports.ts'
 import { type Mode, modes } from '../shared/arms.ts'
 import type { ManagedLearner } from './managed-learner.ts'
 import { initialControl, type ModelControl, type ModelControlSource } from './model-control.ts'
@@ -47,7 +48,7 @@ const noJournal: TrainingJournal = { settleApplied: async () => true }
  * The models of this process: trains them, writes and restores snapshots, and executes commands (freeze, roll back,
  * reset).
  */
-export class ModelManager {
+export class ModelManager implements Learners {
   readonly models: ModelStore
   /** Counts of snapshots that were refused, and of writes that failed. */
   readonly failures: ModelStore['counts']
@@ -106,7 +107,11 @@ export class ModelManager {
     return this.models.stateOf(mode).epoch
   }
 
-  /** Seconds since the last snapshot of a mode was written or restored; without one, since the start. */
+  /**
+   * Seconds since the last snapshot was written or restored; without one, since the start.
+   *
+   * @param mode whose snapshots are meant
+   */
   age(mode: Mode): number {
     return (this.now() - (this.models.stateOf(mode).snapshotAt ?? this.started)) / 1000
   }
@@ -122,8 +127,11 @@ export class ModelManager {
   }
 
   /**
-   * Executes the commands in the store. Rejects, and changes nothing, if the store cannot be read. The store is read outside of
-   * the queue, so that a store that hangs does not delay a snapshot.
+   * Executes the commands in the store: freeze, roll back, reset. The store is read outside of the queue, so that a store that
+   * hangs does not delay a snapshot.
+   *
+   * @param source the commands. If the epoch of this node is later than the stored one, it is raised there.
+   * @throws and changes nothing if the store cannot be read
    */
   async execute(source: ModelControlSource): Promise<void> {
     const { models } = this

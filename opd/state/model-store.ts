@@ -55,9 +55,17 @@ export interface UnsentDelta {
 
 /** What a node has learned and not sent. */
 export interface UnsentDeltas {
-  /** All updates that wait. `takes`: including one of what was learned until this moment. */
+  /**
+   * All updates that wait.
+   *
+   * @param takes make one of what was learned until this moment, too
+   */
   unsent(takes: boolean): readonly UnsentDelta[]
-  /** Sends updates of a process that has ended, perhaps after it had sent them. */
+  /**
+   * Sends updates of a process that has ended, perhaps after it had sent them.
+   *
+   * @param deltas `bytes`: an envelope, as `UnsentDelta` has it; a damaged one is refused and counted
+   */
   adopt(deltas: readonly { mode: Mode; bytes: Uint8Array }[]): void
 }
 
@@ -193,7 +201,11 @@ export class ModelStore {
     return 'merged'
   }
 
-  /** A snapshot of the model, with the version vector of the deltas in it. */
+  /**
+   * A snapshot, made in slices, with the version vector of the deltas in it.
+   *
+   * @param mode whose model is packed
+   */
   async packed(mode: Mode): Promise<Buffer> {
     const state = this.states[mode]
     let head!: SnapshotHead

@@ -50,7 +50,12 @@ export class SealedModels {
     this.served = { revenue: empty(), margin: empty() }
   }
 
-  /** Rejects if the file cannot be used: there are no models before it. */
+  /**
+   * Reads the file.
+   *
+   * @param options the file, and the keys with which it may be signed
+   * @throws with the name of the file if it cannot be used: there are no models before it
+   */
   static async open(options: SealedModelsOptions): Promise<SealedModels> {
     const models = new SealedModels(options)
     await models.loadModels().catch((error: Error) => {

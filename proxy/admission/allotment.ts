@@ -20,7 +20,11 @@ export interface Allotment {
 }
 
 export interface Bucket {
-  /** Whether a request is admitted. `now`: milliseconds of any monotonic clock. */
+  /**
+   * Whether a request is admitted.
+   *
+   * @param now milliseconds of a monotonic clock, the same at each call
+   */
   takeToken(now: number): boolean
   /** Returns the token of a request that was not sent. */
   giveBack(): void

@@ -9,7 +9,11 @@ import { Limiter } from './limiter.ts'
 export interface Candidate {
   /** Its deadline. */
   readonly due: number
-  /** Called at once, or when its turn in the queue has come. */
+  /**
+   * Called at once, or when its turn in the queue has come.
+   *
+   * @param now milliseconds
+   */
   send(now: number): void
   /** Called if it can no longer be answered in time. */
   refuse(): void
@@ -35,16 +39,34 @@ export class Gate {
     return this.queue.size
   }
 
+  /**
+   * Sends queued requests at once if the new limit permits.
+   *
+   * @param limit requests in flight; null: the adaptive limit
+   * @param highest bounds both
+   * @param now milliseconds
+   */
   configure(limit: number | null, highest: number, now: number): void {
     this.limiter.configure(limit, highest)
     this.next(now)
   }
 
-  /** Whether a request with this deadline is refused now. It may still be refused when its body has arrived. */
+  /**
+   * Whether a request is refused now, before its body is read. It may still be refused by `enter`.
+   *
+   * @param due its deadline, milliseconds
+   * @param now milliseconds
+   */
   refuses(due: number, now: number): boolean {
     return this.limiter.full && !this.hasTime(this.queue.size, due - now)
   }
 
+  /**
+   * Calls `candidate.send` before it returns `sent`, and `candidate.refuse` never before it returns `refused`.
+   *
+   * @param candidate once it is queued, one of its methods is called, unless it leaves
+   * @param now milliseconds
+   */
   enter(candidate: Candidate, now: number): 'sent' | 'queued' | 'refused' {
     const { limiter, queue } = this
     const left = candidate.due - now
@@ -70,12 +92,22 @@ export class Gate {
     return wait <= timeBudget * maxWaitShare && wait + latency <= left * plannedShare
   }
 
-  /** A queued request waits no longer: its caller has left, or its deadline has passed. */
+  /**
+   * A queued request waits no longer: its caller has left, or its deadline has passed.
+   *
+   * @param candidate neither of its methods is called afterwards
+   */
   leave(candidate: Candidate): void {
     this.queue.delete(candidate)
   }
 
-  /** A sent request ended: with its response, or (`answered` false) at its deadline. */
+  /**
+   * A sent request ended: its place is free.
+   *
+   * @param sentAt the time that `send` received
+   * @param now when it ended, milliseconds
+   * @param answered with its response; false: at its deadline
+   */
   finished(sentAt: number, now: number, answered: boolean): void {
     const { limiter } = this
     const before = limiter.limit
@@ -84,7 +116,12 @@ export class Gate {
     this.next(now)
   }
 
-  /** A sent request ended in a way that says nothing about the load of the supplier. */
+  /**
+   * A sent request ended in a way that says nothing about the load of the supplier: its place is free.
+   *
+   * @param sentAt the time that `send` received
+   * @param now when it ended, milliseconds
+   */
   dropped(sentAt: number, now: number): void {
     this.limiter.dropped(sentAt)
     this.next(now)

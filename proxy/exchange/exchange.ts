@@ -124,7 +124,11 @@ export class Exchange implements Candidate, ResponseSink {
     if (this.stage !== 'done') this.deadline.awaitBody()
   }
 
-  /** Takes a chunk of the request's body, or all of it as text. False: it exceeds maxRequestBytes, and the lane replies 413. */
+  /**
+   * False: the body exceeds maxRequestBytes, and the lane replies 413. Ignored once the exchange has ended.
+   *
+   * @param chunk bytes that the exchange may keep, or the whole body as latin1 text
+   */
   receiveBody(chunk: Body): boolean {
     if (this.stage === 'done') return true
     this.request.addChunk(chunk)
@@ -136,7 +140,11 @@ export class Exchange implements Candidate, ResponseSink {
     return true
   }
 
-  /** The request's body is malformed (400), or larger than it may be (413). The lane replies. */
+  /**
+   * Ends the exchange: the body cannot be received. The lane replies.
+   *
+   * @param status 400: it is malformed; 413: it is larger than it may be
+   */
   refuseBody(status: 400 | 413): void {
     if (this.stage === 'done') return
     this.sentStatus = status

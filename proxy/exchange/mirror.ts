@@ -181,7 +181,7 @@ export class Mirror {
     this.metrics = metrics
   }
 
-  /** Another share of the same endpoint. */
+  /** @param config of the same endpoint; its share may differ */
   configure(config: MirrorConfig): this {
     this.config = config
     return this

@@ -27,8 +27,10 @@ export class ConnectionLives {
   }
 
   /**
-   * Whether the connection ends with this response; asked when its head is written. Pipelined requests that have
-   * already arrived are still served: the last response is that of the newest request.
+   * Whether the connection ends with this response. Pipelined requests that have already arrived are still served: the last
+   * response is that of the newest request.
+   *
+   * @param response of the general lane, whose head is about to be written
    */
   isLast(response: ServerResponse): boolean {
     const socket = connectionOf(response)

@@ -281,7 +281,12 @@ export class Listener {
     })
   }
 
-  /** `port`: that of the first process, if several share it. */
+  /**
+   * Resolves with the address once connections are accepted.
+   *
+   * @param port that of the first process, if several share it; undefined: that of the configuration
+   * @throws if another program listens on the port, or the address is not one of this host
+   */
   async listen(port?: number): Promise<AddressInfo> {
     const { sharesPort } = this
     const { listen } = this.config
@@ -292,7 +297,7 @@ export class Listener {
     return bind(this.server, { ...address, backlog, reusePort: sharesPort })
   }
 
-  /** Takes the limits and the certificate of a new configuration; the address remains. */
+  /** @param next its limits and its certificate are taken; the address remains */
   configure(next: ProxyConfig): void {
     const before = this.config.tls
     this.config = next

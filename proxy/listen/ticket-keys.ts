@@ -36,7 +36,11 @@ export class TicketKeys {
     this.current = current ?? { period: ticketPeriodOf(now), secret: randomBytes(32) }
   }
 
-  /** For a process that starts now. */
+  /**
+   * For a process that starts now.
+   *
+   * @param now milliseconds since the epoch; not earlier than in the last call
+   */
   secret(now: number): TicketSecret {
     while (this.current.period < ticketPeriodOf(now)) {
       const { period, secret } = this.current

@@ -62,6 +62,13 @@ export class PassThrough {
     this.upgrades = createUpgrades(options.onError)
   }
 
+  /**
+   * Forwards a WebSocket upgrade.
+   *
+   * @param socket of the caller, with a listener of its errors; destroyed if the origin does not respond
+   * @param head bytes that arrived behind the head of the request
+   * @param target an origin such as `https://host:port`, and the path there with its query
+   */
   upgrade(request: IncomingMessage, socket: Socket, head: Buffer, target: PassTarget): void {
     const fields = this.fieldsOf(request, new URL(target.origin).host)
     this.upgrades.upgrade(request, socket, head, target, fields)
@@ -113,7 +120,12 @@ export class PassThrough {
     return { open: secure ? httpsRequest : httpRequest, options, bodiless }
   }
 
-  /** Forwards a request. `isLast`: whether the connection ends with this response. */
+  /**
+   * Forwards a request and its body.
+   *
+   * @param target an origin such as `https://host:port`, and the path there with its query
+   * @param isLast whether the connection ends with this response
+   */
   web(
     request: IncomingMessage,
     response: ServerResponse,

@@ -9,6 +9,12 @@ export interface Connection extends UpstreamRequest {
   /** `performance.now()` until which it may be reused while it is idle. */
   readonly reusableUntil: number
   readonly usable: boolean
+  /**
+   * Sends a request, once the connection is established. A connection has one request until it is released.
+   *
+   * @param body not changed until the response has ended
+   * @param sink `fail` may be called before this method returns
+   */
   dispatch(head: OutgoingRequest, body: Body, sink: ResponseSink): void
   destroy(): void
 }

@@ -70,7 +70,11 @@ export class Discovery {
     this.timer = type === 'SRV' ? setInterval(() => void this.refresh(), every).unref() : null
   }
 
-  /** The endpoints whose names are asked for, those of a canary included. */
+  /**
+   * Asks for the records of these endpoints from now on, at once if a name is new. A discovery by addresses does nothing here.
+   *
+   * @param configured those of a canary included
+   */
   watch(configured: readonly EndpointConfig[]): void {
     if (this.timer === null) return
     const before = this.names
@@ -78,7 +82,11 @@ export class Discovery {
     if ([...this.names].some((name) => !before.has(name))) void this.refresh()
   }
 
-  /** The endpoints of the configured ones. Until a name has an answer, the endpoint is as configured. */
+  /**
+   * An endpoint for each record of the configured ones. Until a name has an answer, the endpoint is as configured.
+   *
+   * @param configured a part of those that are watched
+   */
   endpoints(configured: readonly EndpointConfig[]): readonly EndpointConfig[] {
     if (this.timer === null) return configured
     return configured.flatMap((endpoint) => {

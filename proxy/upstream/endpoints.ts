@@ -61,6 +61,7 @@ export class Endpoint implements Choosable {
     this.configure(config)
   }
 
+  /** @param config of the same URL; it takes effect in the `Endpoints` that is made next */
   configure({ weight, zone, priority }: EndpointConfig): void {
     this.weight = weight
     this.zone = zone
@@ -164,7 +165,11 @@ export class Endpoints {
     return this.table.panicking
   }
 
-  /** The endpoint of the next request. A replay avoids the first endpoint, `not`, if there is another. */
+  /**
+   * The endpoint of the next request. It must be reported: by `succeeded`, `failed` or `abandoned`.
+   *
+   * @param not the endpoint of the first attempt, which a replay avoids if there is another
+   */
   choose(not?: Endpoint): Endpoint {
     if (this.all.length === 1) return this.all[0]!
     if (this.due < never) {
@@ -255,7 +260,14 @@ export class Endpoints {
     endpoint.log.failed(endpoint.state, 'slow', this.now(), '')
   }
 
-  /** `request`: the body of the request that failed. */
+  /**
+   * Counts a failure, which may eject the endpoint. A fault of this node, such as a lack of file descriptors, does not count.
+   *
+   * @param endpoint that `choose` returned
+   * @param failure the error of the connection, the deadline, or the status of the response
+   * @param request the body of the request that failed; its id is logged
+   * @param ms milliseconds that it took
+   */
   failed(endpoint: Endpoint, failure: Failure, request: Body = '', ms = 0): void {
     const now = this.now()
     if (isLocalFault(failure)) {
@@ -315,7 +327,11 @@ export class Endpoints {
     this.changed(endpoint)
   }
 
-  /** Neither a success nor a failure of the endpoint: the caller has left, for example. */
+  /**
+   * Neither a success nor a failure of the endpoint: the caller has left, for example.
+   *
+   * @param endpoint that `choose` returned
+   */
   abandoned(endpoint: Endpoint): void {
     if (!endpoint.probing) return
     endpoint.probing = false

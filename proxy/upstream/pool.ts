@@ -95,7 +95,12 @@ export class ConnectionPool {
     upstream.resolver.watch(this.hostname)
   }
 
-  /** The idle connection that was used last; with `fresh`, or if none is idle, a new one. */
+  /**
+   * The idle connection that was used last, or a new one, which need not be established yet. It is for one request.
+   *
+   * @param fresh a new one in any case, as a replay wants it
+   * @param now `performance.now()`
+   */
   acquire(fresh: boolean, now: number): Connection {
     if (fresh) return this.connect(true)
     const { idleOnes } = this
@@ -114,7 +119,10 @@ export class ConnectionPool {
     return this.all.size
   }
 
-  /** Later connections use this identity. `trusted`: the present ones may be used further. */
+  /**
+   * @param tls the identity of later connections
+   * @param trusted the present connections may be used further; false: they complete their requests and close
+   */
   setTls(tls: TlsIdentity, trusted: boolean): void {
     this.connector.close()
     this.connector = connectorOf(this.origin, { ...this.upstream, tls })

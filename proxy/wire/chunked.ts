@@ -4,7 +4,13 @@
  */
 
 export interface BodySink {
-  /** Bytes `from` up to `to` belong to the body. They are valid only during the call; there is one call a read. */
+  /**
+   * Called once a read at most, with all data of its chunks.
+   *
+   * @param bytes valid only during the call
+   * @param from position of the first byte of the data
+   * @param to position after its last byte
+   */
   bodyBytes(bytes: Buffer, from: number, to: number): void
 }
 
@@ -32,14 +38,18 @@ export class ChunkedReader {
   private missing = 0
   private trailers = 0
 
-  /** `limit`: bytes of one chunk. */
+  /** @param limit bytes of one chunk */
   constructor(limit = longestChunk) {
     this.limit = limit
   }
 
   /**
-   * Reads from `at`, and sets `done` at the end of the body. Returns the position after it, or -1: the body is malformed.
+   * Reads on, and sets `done` at the end of the body. Returns the position after what was read, or -1: the body is malformed.
    * Chunks are joined within `bytes`: a Buffer object for each chunk of one byte would take a hundred times its size.
+   *
+   * @param bytes what arrived; the part that is read is overwritten
+   * @param start the position from which it belongs to the body
+   * @param sink receives the data of all chunks at once, if there are any
    */
   read(bytes: Buffer, start: number, sink: BodySink): number {
     let position = start

@@ -11,7 +11,8 @@ interface Template<T> {
   value: T
 }
 
-const lengthField = /\r\ncontent-length:[ \t]*(\d{1,15})(?=[ \t]*\r\n)/i
+/** The head of a request begins with its fields: its first line is compared by itself. */
+const lengthField = /(?:^|\r\n)content-length:[ \t]*(\d{1,15})(?=[ \t]*\r\n)/i
 const blankLine = '\r\n'
 /** Characters of a head that is kept, at most. */
 const longest = 4096
@@ -32,12 +33,17 @@ export class HeadTemplates<T> {
   private misses = 0
   private paused = 0
 
-  /** `size`: heads that are kept. */
+  /** @param size heads that are kept */
   constructor(size: number) {
     this.size = size
   }
 
-  /** What was kept of the head at `from` in `text`; null: it is not one of the templates. */
+  /**
+   * What was kept of a head; null: it is not one of the templates. After a match `end` and `length` are those of this head.
+   *
+   * @param text latin1, at least `reach` characters of what arrived from `from` on, if there are so many
+   * @param from the position of the head
+   */
   match(text: string, from = 0): T | null {
     if (this.paused > 0) return null
     const { templates } = this
@@ -82,8 +88,11 @@ export class HeadTemplates<T> {
   }
 
   /**
-   * Keeps a head that did not match. `head`: its text without the blank line, as accepted by the parser of the fast lane. `varies`:
-   * `value` is also right for any other Content-Length.
+   * Keeps a head that did not match.
+   *
+   * @param head its text without the blank line, as accepted by the parser of the fast lane
+   * @param value what `match` returns for it
+   * @param varies `value` is also right for any other Content-Length
    */
   keep(head: string, value: T, varies: boolean): void {
     if (this.paused > 0) return void this.paused--

@@ -32,7 +32,10 @@ export class OutgoingRequest {
   private readonly common: CommonFields
   private lines: string | null = null
 
-  /** `own`: the fields before the common ones. */
+  /**
+   * @param path with its query
+   * @param extra names and values in turn, before the common ones
+   */
   constructor(
     path: string,
     extra: readonly string[],
@@ -56,6 +59,7 @@ export class OutgoingRequest {
     return this.lines
   }
 
+  /** @param length bytes of the body */
   fieldsWith(length: number): string[] {
     return [...this.fields, 'Content-Length', String(length)]
   }
@@ -85,7 +89,11 @@ export class OutgoingResponse {
     return this.lines
   }
 
-  /** The text and its ending: most responses with this head have the same one. */
+  /**
+   * The text and its ending: most responses with this head have the same one.
+   *
+   * @param ending lines that follow the fields, up to the blank line or to the value of Content-Length
+   */
   textWith(ending: string): string {
     if (ending !== this.ending) {
       this.ending = ending
@@ -94,7 +102,7 @@ export class OutgoingResponse {
     return this.complete
   }
 
-  /** `length` null: there is no Content-Length. */
+  /** @param length the Content-Length; null: there is none */
   fieldsWith(length: number | null): string[] {
     return length === null ? [...this.fields] : [...this.fields, 'Content-Length', String(length)]
   }

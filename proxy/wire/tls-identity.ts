@@ -50,12 +50,16 @@ export class TlsIdentity {
     ]
   }
 
-  /** Whether these settings make an equal identity. */
+  /** @param settings would make the same identity */
   equals(settings: TlsSettings): boolean {
     return JSON.stringify(this.settings) === JSON.stringify(settings)
   }
 
-  /** Whether both trust the same endpoints: connections of the one may then be used after a change to the other. */
+  /**
+   * Whether both trust the same endpoints.
+   *
+   * @param other the identity before a change: its connections may then be used further
+   */
   trustsLike(other: TlsIdentity): boolean {
     const trust = ({ settings: { ca, servername, minVersion, pin } }: TlsIdentity) =>
       JSON.stringify([ca, servername, minVersion, pin])
@@ -72,7 +76,11 @@ export class TlsIdentity {
     return this.context
   }
 
-  /** For `tls.connect`. `host`: the host of the endpoint. */
+  /**
+   * For `tls.connect`.
+   *
+   * @param host of the endpoint, a name or an address without brackets
+   */
   optionsFor(host: string): ConnectionOptions {
     const { servername = host, pin } = this.settings
     return {

@@ -11,13 +11,20 @@ export class TlsSessions {
   private readonly protocols: string[]
   private session: Buffer | undefined
 
-  /** `host`: the name that the certificate must have, or an address, if the identity does not name another. */
+  /**
+   * @param host the name that the certificate must have, or an address, if the identity does not name another
+   * @param protocols for ALPN, the preferred one first
+   */
   constructor(host: string, identity: TlsIdentity, protocols = ['http/1.1']) {
     this.protocols = protocols
     this.host = host
     this.identity = identity
   }
 
+  /**
+   * @param target for `tls.connect`: host, port, how the name is looked up, and how bytes are read
+   * @param onConnected called once the certificate is verified
+   */
   connect(target: ConnectionOptions, onConnected: () => void): TLSSocket {
     const { host, identity, session } = this
     const socket = connect({

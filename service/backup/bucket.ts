@@ -31,7 +31,10 @@ export class Bucket {
   private readonly client: S3Client
   private readonly partBytes: number
 
-  /** `url`: `s3://BUCKET/PREFIX`. Throws if it is not of this form. */
+  /**
+   * @param url `s3://BUCKET/PREFIX`
+   * @throws if it is not of this form
+   */
   constructor(url: string, options: { partBytes?: number } = {}) {
     const [, name, prefix = ''] = form.exec(url) ?? []
     if (name === undefined) throw new Error(`${url} is not of the form s3://BUCKET/PREFIX`)
@@ -51,7 +54,12 @@ export class Bucket {
     return [this.prefix, path].filter((part) => part !== '').join('/')
   }
 
-  /** Paths of all objects below a path, without the prefix. */
+  /**
+   * Paths of all objects below a path, without the prefix.
+   *
+   * @param path without the prefix and a slash at its end; '': all
+   * @throws the error of the store, as the other methods do
+   */
   async list(path = ''): Promise<string[]> {
     const below = this.key(path)
     const paths: string[] = []
@@ -72,7 +80,13 @@ export class Bucket {
     return paths
   }
 
-  /** `last`: the file that marks a complete copy. */
+  /**
+   * Copies all files of a folder. After an error it removes what it has copied.
+   *
+   * @param folder local, with its folders
+   * @param path in the bucket, without the prefix
+   * @param last the file, by its name in the folder, that marks a complete copy: it is written after all others
+   */
   async uploadFolder(folder: string, path: string, last: string): Promise<void> {
     const names = readdirSync(folder, { recursive: true, withFileTypes: true })
       .filter((entry) => entry.isFile())
@@ -131,7 +145,13 @@ export class Bucket {
     }
   }
 
-  /** Copies all objects below a path into a folder. */
+  /**
+   * Copies all objects below a path into a folder, which only this user may read.
+   *
+   * @param path without the prefix; '': all
+   * @param folder local; files of the same name are replaced
+   * @throws if the name of an object leads out of the folder
+   */
   async download(path: string, folder: string): Promise<void> {
     for (const key of await this.list(path)) {
       const name = path === '' ? key : key.slice(path.length + 1)
@@ -145,7 +165,11 @@ export class Bucket {
     }
   }
 
-  /** One by one: not every store has a call for many. */
+  /**
+   * One by one: not every store has a call for many.
+   *
+   * @param paths without the prefix; those that are not there are no error
+   */
   async remove(paths: readonly string[]): Promise<void> {
     for (const path of paths)
       await this.client.send(new DeleteObjectCommand({ Bucket: this.name, Key: this.key(path) }))

@@ -70,7 +70,7 @@ export class Debugging implements DebugAccess {
     }
   }
 
-  /** At a reload. A temporary level stays until its time is over. */
+  /** @param level of the configuration, at a reload. A temporary level stays until its time is over. */
   configure(level: LogLevel): void {
     this.configured = level
     this.applyLevel()

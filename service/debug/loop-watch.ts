@@ -86,7 +86,11 @@ export class LoopWatch {
     this.thread?.postMessage('end')
   }
 
-  /** `late`: seconds by which this tick is late. */
+  /**
+   * Notes that the event loop goes on.
+   *
+   * @param late seconds by which this tick is late
+   */
   tick(late: number): void {
     const tick = this.ticks[0]!
     Atomics.store(this.ticks, 0, (tick + 1) | 0)
@@ -114,7 +118,12 @@ export class LoopWatch {
     return sum
   }
 
-  /** Writes a file, which only this user may read. Rejects if it cannot be written; nothing is left of it then. One at a time. */
+  /**
+   * Writes a profile or a heap snapshot to a file, which only this user may read. Resolves when it is complete.
+   *
+   * @param request what is written, and the path of the file
+   * @throws if it cannot be written, and nothing is left of it; or if another file is being written
+   */
   async write(request: WatchRequest): Promise<void> {
     if (this.written !== null) throw new Error('another file is being written')
     if (this.thread === null) throw new Error('the process has just started')

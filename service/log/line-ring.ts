@@ -63,7 +63,14 @@ export class LineRing {
     })
   }
 
-  /** Writes the line of another thread, while the thread that adds lines does not respond. `wait`: milliseconds. */
+  /**
+   * Writes the line of another thread, while the thread that adds lines does not respond. The line is lost if the lock is not
+   * free in time.
+   *
+   * @param file descriptor
+   * @param line with its line feed
+   * @param wait milliseconds, at most, for the thread that writes at the moment
+   */
   writeAtOnce(file: number, line: string, wait: number): void {
     this.locked(performance.now() + wait, () => void writeSync(file, line))
   }

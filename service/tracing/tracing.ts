@@ -44,7 +44,11 @@ export class Tracing implements BidTracer, NoticeTracer {
     this.log = log
   }
 
-  /** At the start and at each reload. null: nothing is traced any more. */
+  /**
+   * At the start and at each reload. Spans that wait are still exported to the former endpoint.
+   *
+   * @param config null: nothing is traced any more
+   */
   configure(config: TracingConfig | null): void {
     this.ratio = config?.ratio ?? 0
     const { endpoint = '', headers = {} } = config ?? {}

@@ -72,7 +72,12 @@ export class Workers {
     return this.opened
   }
 
-  /** Creates the pool. Its processes start with `pool.start`. */
+  /**
+   * Creates the pool. Its processes start with `pool.start`.
+   *
+   * @param count processes of the node, this one included: 2 or more
+   * @param parts what the workers share with this process
+   */
   open(count: number, parts: NodeParts): void {
     this.opened = createPool(count, parts)
   }
@@ -81,6 +86,12 @@ export class Workers {
     return this.opened?.loads() ?? []
   }
 
+  /**
+   * Calls a method of each worker that listens, without a response. A worker that starts later is given the state as it is then.
+   *
+   * @param method of those that a worker serves (`worker.ts`)
+   * @param args values that can be sent to another process
+   */
   notifyAll(method: string, ...args: unknown[]): void {
     this.opened?.notifyAll(method, ...args)
   }
@@ -158,5 +169,8 @@ export const withWorkers = (
   async find(bidId) {
     const [elsewhere = []] = await Promise.all([shared?.find(bidId), workers.flush()])
     return elsewhere === null ? null : [...local.find(bidId), ...elsewhere]
+  },
+  async written() {
+    await shared?.written()
   },
 })

@@ -79,6 +79,12 @@ export interface Issuer {
   signAccessToken(user: User, scope: string, url: string): Promise<string>
   /** An ID token (OpenID Connect Core 2). */
   signIdToken(session: Omit<Session, 'token'>, url: string): Promise<string>
+  /**
+   * Verifies an access token of this realm.
+   *
+   * @param token any text
+   * @throws TokenError with the reason, if it is anything else
+   */
   check(token: string): Promise<AcceptedToken>
   /**
    * The session of an ID token of this realm, expired or not (OpenID Connect RP-Initiated Logout 2); null for any
