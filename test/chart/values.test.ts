@@ -34,6 +34,17 @@ const refusals: readonly (readonly [title: string, set: string, message: RegExp]
     `backup.enabled=true,backup.s3.bucket=Wrong_Name,${pg}`,
     /backup\/s3\/bucket/,
   ],
+  ['a claim whose name is no name', 'persistence.existingClaim=- a', /persistence\/existingClaim/],
+  [
+    'a secret whose name would be more than one line',
+    'existingSecret=a\nkind: Pod',
+    /existingSecret/,
+  ],
+  [
+    'a service account with a name that is too long',
+    `serviceAccount.name=${'a'.repeat(254)}`,
+    /serviceAccount\/name/,
+  ],
   [
     'pods killed while they drain',
     'terminationGracePeriodSeconds=45',
