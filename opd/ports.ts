@@ -32,6 +32,8 @@ export interface SharedBidLog {
    * @throws implementations may reject: the caller regards that as null
    */
   find(bidId: string): Promise<DecisionRecord[] | null>
+  /** Resolves when nodes that are not late have written the bids that they have answered until now. */
+  written(): Promise<void>
 }
 
 /** What a price and its notices need of a learner. */

@@ -109,7 +109,12 @@ export class Suppliers {
     for (const supplier of this.all.values()) supplier.limit(maxInFlight)
   }
 
-  /** The directory or the number of live nodes has changed. */
+  /**
+   * The directory or the number of live nodes has changed.
+   *
+   * @param stateOf the state of a supplier by its identifier; undefined: the directory does not list it
+   * @param share this node's part of each allotment, 1 / live nodes
+   */
   setDirectory(stateOf: typeof this.stateOf, share: number): void {
     this.stateOf = stateOf
     this.share = share

@@ -9,6 +9,7 @@ import { createAuth } from '../admin/auth/index.ts'
 import { consoleCalls } from '../admin/console/route.ts'
 import { dashboard } from '../admin/dashboard/route.ts'
 import { DebugCalls, debugPlugin } from '../admin/debug/route.ts'
+import type { DirectorySnapshot } from '../admin/directory.ts'
 import { Alerts } from '../admin/fleet/alerts.ts'
 import { alertCalls } from '../admin/fleet/alerts-route.ts'
 import { comparedDays, KeptSums } from '../admin/fleet/kept-sums.ts'
@@ -45,9 +46,11 @@ import type { Config } from './config/schema.ts'
 import { consoleFigures } from './console-figures.ts'
 import type { Components } from './data-plane.ts'
 import { DebugSocket } from './debug/debug-socket.ts'
+import { type LiveDecisions, type LiveSuppliers, LiveThread } from './live-answers.ts'
 import { MinuteFigures } from './minute-figures.ts'
 import { modelsDirOf } from './models.ts'
-import { NodeFiguresReader } from './node-figures.ts'
+import { NodeCountsReader } from './node-counts.ts'
+import { figuresOf } from './node-figures.ts'
 import { createNodeProblems } from './node-problems.ts'
 import { activeOpd, opdState } from './opd-state.ts'
 import { listedSuppliers, ratesAge, reportSettings } from './runtime-config.ts'
@@ -82,7 +85,7 @@ export async function openAdminPlane(
   const suppliers = () => listedSuppliers(current.config)
   const { location } = current.config
   const { pool } = components
-  const figures = new NodeFiguresReader({
+  const counts = new NodeCountsReader({
     node: components.node,
     proxy,
     stats: engine.stats,
@@ -126,7 +129,7 @@ export async function openAdminPlane(
   const allNodes = createFleet({
     store,
     node: components.node,
-    readOwn: () => figures.read(),
+    readOwn: async () => figuresOf(await counts.read()),
     now: store.clock,
     log,
   })
@@ -210,6 +213,25 @@ export async function openAdminPlane(
       ),
     now,
   }
+  const suppliersText = new Derived((config: Config) => {
+    const listed = listedSuppliers(config).map((supplier) => {
+      return { ...supplier, opd: live.opd(supplier.id) }
+    })
+    const text: LiveSuppliers = { suppliers: listed, rules: reportSettings(config) }
+    return JSON.stringify(text)
+  })
+  const decisionsText = new Derived(({ holds, suppliers: known }: DirectorySnapshot) => {
+    const all = [...known.keys()].map((id) => [id, live.inactive(id)] as const)
+    const inactive = Object.fromEntries(all.filter(([, locations]) => locations.length > 0))
+    return JSON.stringify({ holds: [...holds], inactive } satisfies LiveDecisions)
+  })
+  const liveThread = new LiveThread({
+    ...{ store, now, log },
+    counts: () => counts.read(),
+    flush: keptDeps.flush,
+    suppliers: () => suppliersText.valueFrom(current.config),
+    decisions: () => decisionsText.valueFrom(directory.snapshot()),
+  })
   const flush = async (facets = false) => {
     await pool?.scrape()
     await Promise.all([facets ? rollup.flushFacets() : rollup.flush(), duplicates.flush()])
@@ -223,7 +245,7 @@ export async function openAdminPlane(
     receiver: () => current.config.admin.alerts,
     ...{ store, live, now: store.clock, log },
   })
-  const figuresOf = consoleFigures({
+  const terminalFigures = consoleFigures({
     live,
     store,
     flush,
@@ -281,8 +303,7 @@ export async function openAdminPlane(
             : null,
       }),
       consoleCalls({
-        ...live,
-        today: new KeptSums({ ...keptDeps, days: 1 }),
+        ...{ suppliers, now, currency: live.currency, ask: liveThread.ask },
         authenticate,
         engine,
         account,
@@ -335,7 +356,7 @@ export async function openAdminPlane(
       ? null
       : createAdmin({ listen: noticesAddress, log, plugins: [alive, notices], document: false })
   return {
-    figures: figuresOf,
+    figures: terminalFigures,
     /** The port; null: notices have no listener of their own. */
     listenForNotices: async () => (await noticesListener?.listen())?.port ?? null,
     async listen() {
@@ -355,10 +376,10 @@ export async function openAdminPlane(
       noticesListener?.drain()
     },
     async close() {
-      figures.close()
+      counts.close()
       reconciler.close()
       alerts.close()
-      await Promise.all([minutes.close(), daily.close()])
+      await Promise.all([minutes.close(), daily.close(), liveThread.close()])
       await Promise.all([
         admin.close(),
         debugSocket.close(),

@@ -1,8 +1,8 @@
 /** Calls that the console needs besides those of management and reports. */
 import type { FastifyPluginAsync } from 'fastify'
-import { type FunnelDeps, funnelRoute } from '../fleet/funnel-route.ts'
-import { type LiveDeps, liveRoute } from '../fleet/live.ts'
-import { liveListRoute, reused } from '../fleet/live-list.ts'
+import { funnelRoute } from '../fleet/funnel-route.ts'
+import { type AskLive, type LiveDeps, liveRoute } from '../fleet/live.ts'
+import { liveListRoute } from '../fleet/live-list.ts'
 import { type Authenticate, jsonCalls } from '../http/call.ts'
 import { bidRoute, type DecisionsDeps } from '../prices/decisions.ts'
 import { type ConfigurationDeps, configurationRoute } from './configuration.ts'
@@ -10,17 +10,17 @@ import { type CurveDeps, curveRoute } from './curve.ts'
 import { type UsersDeps, userRoutes } from './users.ts'
 import { type WhatIfDeps, whatIfRoute } from './what-if.ts'
 
-interface ConsoleDeps extends FunnelDeps, DecisionsDeps, ConfigurationDeps, CurveDeps, WhatIfDeps {
+interface ConsoleDeps extends DecisionsDeps, ConfigurationDeps, CurveDeps, WhatIfDeps {
   suppliers: LiveDeps['suppliers']
   now: LiveDeps['now']
   currency: LiveDeps['currency']
+  /** Answers on another thread. */
+  ask: AskLive
   authenticate: Authenticate
   /** null: users are those of an external issuer. */
   users: UsersDeps | null
 }
 
-/** Milliseconds for which the figures of the nodes are used again. */
-const pollTime = 1000
 /** Bytes. */
 const bodyLimit = 16 * 1024
 
@@ -30,12 +30,10 @@ const bodyLimit = 16 * 1024
  * @param deps `users` null: users are those of an external issuer
  */
 export function consoleCalls(deps: ConsoleDeps): FastifyPluginAsync {
-  // what each open console polls does not read all counters each time
-  const polled = { ...deps, nodes: reused(deps.nodes, pollTime) }
   const routes = [
-    liveRoute(deps, polled),
-    liveListRoute(polled),
-    funnelRoute(polled),
+    liveRoute(deps, deps.ask),
+    liveListRoute(deps.ask),
+    funnelRoute(deps.ask),
     bidRoute(deps),
     configurationRoute(deps),
     curveRoute(deps),

@@ -3,7 +3,6 @@
  * much more it would earn without what stops them. Money is in units of the base currency.
  */
 import * as z from 'zod'
-import { createSlices } from '../../opd/base/slices.ts'
 import { type Mode, modes } from '../../opd/shared/arms.ts'
 import { type Interval, keptWins, uplift } from '../../opd/shared/confidence.ts'
 import { jsonAnswer, queryOf, type Route } from '../http/call.ts'
@@ -12,7 +11,15 @@ import type { SupplierFigures } from './figures.ts'
 import { type FunnelFault, funnelCounts, funnelFaults, funnelSteps } from './funnel.ts'
 import { isKnown } from './health.ts'
 import type { KeptSums } from './kept-sums.ts'
-import { isNoticed, type LiveDeps, summedFigures, units } from './live.ts'
+import {
+  type AskLive,
+  isNoticed,
+  type LiveDeps,
+  type LiveQuestion,
+  sendAnswer,
+  summedFigures,
+  units,
+} from './live.ts'
 import type { LiveState } from './live-schema.ts'
 
 export interface FunnelDeps extends LiveDeps {
@@ -177,7 +184,6 @@ async function funnelOf(deps: FunnelDeps, sees: (account: string | null) => bool
   const nodes = await deps.nodes()
   await Promise.all([deps.kept.read(), deps.today.read()])
   const window = Math.max(...nodes.map((node) => node.window))
-  const slices = createSlices()
   const measured: Measured[] = []
   for (const { id, name, account } of deps.suppliers()) {
     if (!sees(account)) continue
@@ -187,7 +193,6 @@ async function funnelOf(deps: FunnelDeps, sees: (account: string | null) => bool
     const noticed = isNoticed(figures, (mode) => deps.kept.armsOf(id, mode))
     const faults = figures === undefined || !isActive ? [] : funnelFaults(figures, noticed)
     measured.push({ id, name, opd, figures, faults })
-    await slices.next()
   }
   const perBid = perBidOf(measured, deps.kept)
   const proven = new Map(
@@ -200,7 +205,6 @@ async function funnelOf(deps: FunnelDeps, sees: (account: string | null) => bool
   for (const supplier of measured) {
     const earned = proven.get(supplier.id) ?? null
     suppliers.push(supplierOf(supplier, window, perBid(supplier.id), earned && asInterval(earned)))
-    await slices.next()
   }
   suppliers.sort(
     (one, other) => stakeOf(other) - stakeOf(one) || other.faults.length - one.faults.length,
@@ -230,11 +234,30 @@ async function funnelOf(deps: FunnelDeps, sees: (account: string | null) => bool
 }
 
 /**
+ * The text of what OPD earned today, and of what stops the suppliers that the caller sees.
+ *
+ * @param deps figures of all nodes
+ * @param question its `query` may limit the suppliers
+ */
+export async function funnelJson(
+  deps: FunnelDeps,
+  { caller, query }: LiveQuestion,
+): Promise<string> {
+  const { ssp, only } = query
+  const funnel = await funnelOf(deps, (account) => canSee(caller, account))
+  const suppliers = funnel.suppliers.filter(
+    (supplier) =>
+      (ssp ?? supplier.ssp) === supplier.ssp && (only === undefined || supplier.faults.length > 0),
+  )
+  return JSON.stringify({ ...funnel, suppliers })
+}
+
+/**
  * The call that says what OPD earned today, and what stops the bids of each supplier.
  *
- * @param deps `nodes` is asked at each call; `now`: milliseconds since the epoch
+ * @param ask answers on another thread
  */
-export const funnelRoute = (deps: FunnelDeps): Route => ({
+export const funnelRoute = (ask: AskLive): Route => ({
   method: 'GET',
   path: '/api/svc/funnel/',
   id: 'funnel',
@@ -246,14 +269,8 @@ export const funnelRoute = (deps: FunnelDeps): Route => ({
   query: funnelQuery,
   answers: { 200: jsonAnswer('Earnings and faults', funnelSchema) },
   problems: [503],
-  async handler(request) {
-    const { ssp, only } = queryOf(funnelQuery, request)
-    const funnel = await funnelOf(deps, (account) => canSee(request.caller!, account))
-    const suppliers = funnel.suppliers.filter(
-      (supplier) =>
-        (ssp ?? supplier.ssp) === supplier.ssp &&
-        (only === undefined || supplier.faults.length > 0),
-    )
-    return { ...funnel, suppliers }
+  handler(request, reply) {
+    const query = queryOf(funnelQuery, request)
+    return sendAnswer(ask, { call: 'funnel', caller: request.caller!, query }, reply)
   },
 })

@@ -92,6 +92,9 @@ export function healthOf(
   const down = endpoints.filter(({ state }) => state !== 'up')
   const cause = down.find(({ reason }) => reason !== undefined)?.reason
   const why = cause === undefined ? '' : `: ${cause}`
+  // what costs money comes before what slows
+  if (figures !== undefined && (opd === 'on' || opd === 'shadow'))
+    for (const { rule, text, fix } of funnelFaults(figures, noticed)) add(warn, rule, text, fix)
   if (noneAnswered) add(bad, 'no_answer', `no request was answered in the last minutes${why}`)
   else if (failed >= badShare) add(bad, 'failed', share)
   else if (failed >= warnShare) add(warn, 'failed', share)
@@ -103,9 +106,6 @@ export function healthOf(
         ? `every endpoint fails${why}`
         : `${down.length} of ${endpoints.length} endpoints fail${why}`,
     )
-  // what costs money comes before what slows
-  if (figures !== undefined && (opd === 'on' || opd === 'shadow'))
-    for (const { rule, text, fix } of funnelFaults(figures, noticed)) add(warn, rule, text, fix)
   if (total > 0 && requestsOf('overload') / total >= warnShare)
     add(
       warn,

@@ -1,16 +1,23 @@
 /**
  * `GET /api/svc/live/list/`: what the list of suppliers shows, which each open console polls. The rows are made once for all who
- * look, in time slices, and only those are sent that have changed since the last answer.
+ * look, and only those are sent that have changed since the last answer.
  */
 import { randomBytes } from 'node:crypto'
 import * as z from 'zod'
 import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
-import { createSlices } from '../../opd/base/slices.ts'
 import { jsonAnswer, queryOf, type Route } from '../http/call.ts'
-import { jsonType, listJson, withList } from '../http/long-json.ts'
-import { Problem } from '../http/problem.ts'
+import { listJson, withList } from '../http/long-json.ts'
 import { type Caller, canSee } from '../http/roles.ts'
-import { headOf, type LiveDeps, nodesOf, type SupplierState, statesOf } from './live.ts'
+import {
+  type AskLive,
+  headOf,
+  type LiveDeps,
+  type LiveQuestion,
+  nodesOf,
+  type SupplierState,
+  sendAnswer,
+  statesOf,
+} from './live.ts'
 import { type Kept, type ListedIntegration, listSchema } from './live-schema.ts'
 
 /** Milliseconds for which rows are used again. */
@@ -86,7 +93,8 @@ function listed({ shown }: SupplierState): ListedIntegration {
   }
 }
 
-class LiveList {
+/** The rows of the list, and what has changed in them. */
+export class LiveList {
   private readonly deps: LiveDeps
   /** Of the rows: begins anew when one of them is gone, so that callers get them all. */
   private epoch = ''
@@ -109,14 +117,12 @@ class LiveList {
     this.nodes = nodes
     if (nodes === null) return
     const run = this.run + 1
-    const slices = createSlices()
     const found = new Set<string>()
     for (const state of statesOf(deps, nodes.counted, true, () => true)) {
       const { ssp, account } = state.shown
       found.add(ssp)
       const text = JSON.stringify(listed(state))
       if (rows.get(ssp)?.text !== text) rows.set(ssp, { account, text, run })
-      await slices.next()
     }
     const before = rows.size
     for (const id of rows.keys()) if (!found.has(id)) rows.delete(id)
@@ -125,8 +131,17 @@ class LiveList {
     this.readAt = performance.now()
   })
 
-  /** JSON. `since`: the tag of an earlier answer of this node. Null: no node. */
-  async answer(caller: Caller, since: string | undefined): Promise<string | null> {
+  /**
+   * JSON; null: there is no such node.
+   *
+   * @param question rows that the caller may not see are left out; with a tag that is not known, all others are sent
+   */
+  answer({ caller, query: { node, since } }: LiveQuestion): Promise<string | null> {
+    return node === undefined ? this.changes(caller, since) : this.ofNode(caller, node)
+  }
+
+  /** `since`: the tag of an earlier answer of this node. */
+  private async changes(caller: Caller, since: string | undefined): Promise<string | null> {
     await this.read()
     const { deps, nodes, epoch, run } = this
     if (nodes === null) return null
@@ -144,8 +159,8 @@ class LiveList {
     return withList(head, 'integrations', `[${rows.join()}]`)
   }
 
-  /** The same of one node, all rows. Null: there is no such node. */
-  async ofNode(caller: Caller, node: string): Promise<string | null> {
+  /** All rows of one node. */
+  private async ofNode(caller: Caller, node: string): Promise<string | null> {
     const { deps } = this
     const nodes = await nodesOf(deps, node)
     if (nodes === null) return null
@@ -168,27 +183,20 @@ const listQuery = z.strictObject({
 /**
  * The call that lists the suppliers, or those that have changed since the last call.
  *
- * @param deps `nodes` is asked at each call; the list keeps what it sent last
+ * @param ask answers on another thread
  */
-export function liveListRoute(deps: LiveDeps): Route {
-  const list = new LiveList(deps)
-  return {
-    method: 'GET',
-    path: '/api/svc/live/list/',
-    id: 'liveList',
-    tag: 'service',
-    summary: 'What the list of suppliers shows, or what has changed in it',
-    role: 'viewer',
-    query: listQuery,
-    answers: { 200: jsonAnswer('Integrations', listSchema) },
-    problems: [404, 503],
-    async handler(request, reply) {
-      const { node, since } = queryOf(listQuery, request)
-      const caller = request.caller!
-      const text =
-        node === undefined ? await list.answer(caller, since) : await list.ofNode(caller, node)
-      if (text === null) throw new Problem('unknown_node')
-      return reply.type(jsonType).send(text)
-    },
-  }
-}
+export const liveListRoute = (ask: AskLive): Route => ({
+  method: 'GET',
+  path: '/api/svc/live/list/',
+  id: 'liveList',
+  tag: 'service',
+  summary: 'What the list of suppliers shows, or what has changed in it',
+  role: 'viewer',
+  query: listQuery,
+  answers: { 200: jsonAnswer('Integrations', listSchema) },
+  problems: [404, 503],
+  handler(request, reply) {
+    const query = queryOf(listQuery, request)
+    return sendAnswer(ask, { call: 'list', caller: request.caller!, query }, reply)
+  },
+})

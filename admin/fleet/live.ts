@@ -2,6 +2,7 @@
  * `GET /api/svc/live/`: the figures of the console, over all nodes or of one, with intervals, and the state of each
  * integration. Money is in units of the base currency.
  */
+import type { FastifyReply } from 'fastify'
 import * as z from 'zod'
 import { type Mode, modes } from '../../opd/shared/arms.ts'
 import {
@@ -45,8 +46,17 @@ export interface LiveDeps {
   holds(): ReadonlySet<string>
   /** The base currency. */
   currency(): string
+  /**
+   * What is configured; null: no such supplier.
+   *
+   * @param ssp identifier of a supplier
+   */
   opd(ssp: string): LiveState | null
-  /** The locations whose data center is inactive for a supplier. */
+  /**
+   * The locations whose data center is inactive.
+   *
+   * @param ssp identifier of a supplier; an unknown one has none
+   */
   inactive(ssp: string): readonly string[]
   now(): number
 }
@@ -325,13 +335,48 @@ const liveQuery = z.strictObject({
   ssp: z.string().optional().describe('Only this supplier'),
 })
 
+/** A call of the console, which is answered on a thread of its own. */
+export interface LiveQuestion {
+  call: 'live' | 'list' | 'funnel'
+  caller: Caller
+  /** As the call was sent. */
+  query: {
+    node?: string | undefined
+    ssp?: string | undefined
+    since?: string | undefined
+    only?: 'faults' | undefined
+  }
+}
+
+/** JSON; empty: there is no such node. */
+export type AskLive = (question: LiveQuestion) => Promise<Uint8Array>
+
+/** Sends what the thread answers. */
+export async function sendAnswer(ask: AskLive, question: LiveQuestion, reply: FastifyReply) {
+  const bytes = await ask(question)
+  if (bytes.length === 0) throw new Problem('unknown_node')
+  return reply.type(jsonType).send(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length))
+}
+
+/**
+ * The text of all figures.
+ *
+ * @param deps figures of all nodes
+ * @param question its `query` may limit nodes and suppliers
+ * @returns null: there is no such node
+ */
+export async function liveJson(deps: LiveDeps, { caller, query }: LiveQuestion) {
+  const parts = await liveParts(deps, caller, query)
+  return parts && withList(parts.head, 'integrations', await listJson(parts.integrations))
+}
+
 /**
  * The call of the figures of the console.
  *
  * @param deps for all suppliers
- * @param polled for one supplier, which its page polls
+ * @param ask answers on another thread
  */
-export const liveRoute = (deps: LiveDeps, polled: LiveDeps): Route => ({
+export const liveRoute = (deps: Pick<LiveDeps, 'suppliers'>, ask: AskLive): Route => ({
   method: 'GET',
   path: '/api/svc/live/',
   id: 'live',
@@ -342,12 +387,8 @@ export const liveRoute = (deps: LiveDeps, polled: LiveDeps): Route => ({
   answers: { 200: jsonAnswer('Figures by integration', liveSchema) },
   problems: [404, 503],
   async handler(request, reply) {
-    const { node, ssp } = queryOf(liveQuery, request)
-    if (ssp !== undefined) find(deps, request, ssp)
-    const from = ssp === undefined ? deps : polled
-    const parts = await liveParts(from, request.caller!, { node, ssp })
-    if (parts === null) throw new Problem('unknown_node')
-    const list = await listJson(parts.integrations)
-    return reply.type(jsonType).send(withList(parts.head, 'integrations', list))
+    const query = queryOf(liveQuery, request)
+    if (query.ssp !== undefined) find(deps, request, query.ssp)
+    return sendAnswer(ask, { call: 'live', caller: request.caller!, query }, reply)
   },
 })

@@ -1,8 +1,10 @@
 /** The figures of all nodes: each node publishes its own in the store. A node on SQLite is alone and writes nothing. */
 import { setImmediate as yieldToLoop } from 'node:timers/promises'
+import type { Kysely } from 'kysely'
 import type { Log } from '../../opd/base/log.ts'
 import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
 import type { Store } from '../store/index.ts'
+import type { Tables } from '../store/tables.ts'
 import type { NodeFigures, SupplierFigures } from './figures.ts'
 
 interface Fleet {
@@ -30,6 +32,46 @@ interface FleetDeps {
   log: Log
 }
 
+/** What the other nodes have published. */
+export class OtherNodes {
+  private readonly deps: { db: Kysely<Tables>; node: string; now: () => number }
+  private readAt = Number.NEGATIVE_INFINITY
+  private latest: NodeFigures[] = []
+
+  /** `node`: this one. `now`: milliseconds of the clock that the nodes share. */
+  constructor(deps: OtherNodes['deps']) {
+    this.deps = deps
+  }
+
+  /** Figures are up to 12 seconds old. */
+  async read(): Promise<readonly NodeFigures[]> {
+    await this.update()
+    return this.latest
+  }
+
+  private readonly update = oneAtATime(async () => {
+    const { db, node: self, now } = this.deps
+    if (now() - this.readAt < readInterval) return
+    const rows = await db
+      .selectFrom('node_figures')
+      .select(['node', 'figures'])
+      .where('node', '!=', self)
+      .where('at', '>', now() - nodeTimeout)
+      .orderBy('node')
+      .execute()
+    const byNode = new Map<string, NodeFigures>()
+    for (const { node, figures } of rows) {
+      const part = JSON.parse(figures) as NodeFigures
+      const known = byNode.get(node)
+      if (known === undefined) byNode.set(node, part)
+      else Object.assign(known.suppliers, part.suppliers satisfies Record<string, SupplierFigures>)
+      await yieldToLoop()
+    }
+    this.latest = [...byNode.values()]
+    this.readAt = now()
+  })
+}
+
 /**
  * Publishes the figures of this node every 10 s, and reads those of all.
  *
@@ -37,8 +79,7 @@ interface FleetDeps {
  */
 export function createFleet({ store, node: self, readOwn, now, log }: FleetDeps): Fleet {
   const { db, postgres } = store
-  let others: NodeFigures[] = []
-  let readAt = Number.NEGATIVE_INFINITY
+  const others = new OtherNodes({ db, node: self, now })
 
   async function write(): Promise<void> {
     const { suppliers, ...node } = await readOwn()
@@ -66,27 +107,6 @@ export function createFleet({ store, node: self, readOwn, now, log }: FleetDeps)
       .execute()
   }
 
-  const read = oneAtATime(async () => {
-    if (now() - readAt < readInterval) return
-    const rows = await db
-      .selectFrom('node_figures')
-      .select(['node', 'figures'])
-      .where('node', '!=', self)
-      .where('at', '>', now() - nodeTimeout)
-      .orderBy('node')
-      .execute()
-    const byNode = new Map<string, NodeFigures>()
-    for (const { node, figures } of rows) {
-      const part = JSON.parse(figures) as NodeFigures
-      const known = byNode.get(node)
-      if (known === undefined) byNode.set(node, part)
-      else Object.assign(known.suppliers, part.suppliers satisfies Record<string, SupplierFigures>)
-      await yieldToLoop()
-    }
-    others = [...byNode.values()]
-    readAt = now()
-  })
-
   const publish = oneAtATime(async () => {
     if (!postgres) return
     await write().catch((error: Error) =>
@@ -97,8 +117,7 @@ export function createFleet({ store, node: self, readOwn, now, log }: FleetDeps)
   return {
     publish,
     async nodes() {
-      if (postgres) await read()
-      return [await readOwn(), ...others]
+      return [await readOwn(), ...(postgres ? await others.read() : [])]
     },
     async close() {
       clearInterval(timer)

@@ -17,6 +17,7 @@ import {
   readVersions,
   type StoredBlock,
 } from '../store/supplier-blocks.ts'
+import { storable } from '../store/tables.ts'
 import { authorOf } from './access.ts'
 import {
   accountOf,
@@ -106,7 +107,7 @@ function listOf(body: unknown): Block[] {
 }
 
 const isDryRun = (request: FastifyRequest) => queryOf(dryRunSchema, request).dryRun === 'true'
-const idOf = (request: FastifyRequest) => (request.params as { id: string }).id
+const idOf = (request: FastifyRequest) => storable((request.params as { id: string }).id)
 const resource = ({ block, version }: StoredBlock) => ({ ...block, origin: 'api', version })
 
 /** Checks `If-Match` against the row, which it must name if `isRequired`. */

@@ -188,9 +188,17 @@ export async function readRows(
     else if (status === 'voided') counts.voided += Number(bids)
     else counts.unattributed += Number(bids)
   }
-  const order = (one: string | null, other: string | null) =>
-    one === other ? 0 : (one ?? '') < (other ?? '') ? -1 : 1
+  const order = (one: string | null, other: string | null, by: string | undefined) => {
+    if (one === other || one === null || other === null) return 0
+    // an hour that clocks show twice has the larger offset first
+    if (by === 'hour') return Date.parse(one) - Date.parse(other)
+    return one < other ? -1 : 1
+  }
+  const { by, then } = scope
   return [...groups.values()]
-    .sort(({ keys: one }, { keys: other }) => order(one[0], other[0]) || order(one[1], other[1]))
+    .sort(
+      ({ keys: one }, { keys: other }) =>
+        order(one[0], other[0], by) || order(one[1], other[1], then),
+    )
     .map(({ keys, sums }) => rowOf(keys, sums, rules))
 }

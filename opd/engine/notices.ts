@@ -97,7 +97,13 @@ export function createAttribution(
         return { ...result, by: 'context', record: complete, late: isLate(record, receivedAt) }
       }
       const earliest = receivedAt - deps.settings().contextTtl
-      const logged = mayUseLog?.(state) === false ? [] : await latest(bidId, ssp, earliest)
+      const mayLookUp = mayUseLog?.(state) !== false
+      let logged = mayLookUp ? await latest(bidId, ssp, earliest) : []
+      // A win may be reported to another node before the one that priced the bid has written it.
+      if (mayLookUp && logged?.length === 0 && shared !== null && notice.receivedAt === undefined) {
+        await shared.written()
+        logged = await latest(bidId, ssp, earliest)
+      }
       const nothing = { ...result, by: null, record: null, late: false }
       if (logged === null) return { ...nothing, provisional: true }
       const found = logged.filter(

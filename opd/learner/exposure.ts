@@ -65,8 +65,6 @@ export class Exposure {
   ticket = 0
   /** `supplierKey` */
   supplier = 0
-  publisher = 0
-  seat = 0
   arm: Decision['arm'] = 'treated'
   /** It kept its own price by chance, although a lower one was best. */
   held = false
@@ -194,8 +192,6 @@ export function readExposure(bytes: Uint8Array, into: Exposure): boolean {
   if (!isPrice(inBa) || !isPrice(sent)) return false
   into.ticket = wordAt(bytes, 1)
   into.supplier = supplierKey(hashAt(bytes, keyAt.supplier), (bytes[0]! & marginFlag) !== 0)
-  into.publisher = hashAt(bytes, keyAt.publisher)
-  into.seat = hashAt(bytes, keyAt.dsp)
   into.held = arm === 'held'
   into.arm = arm === 'held' ? 'treated' : arm
   into.second = (bytes[0]! & secondFlag) !== 0

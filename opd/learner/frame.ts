@@ -1,19 +1,17 @@
 /**
- * A frame: bytes between a head and a checksum of everything before it:
+ * A frame: parts, their lengths before them, and a checksum of everything before it:
  *
- *   magic  units of the body  length of the tail  body  tail  CRC-32
- *   4      4                  4                   n     n     4
+ *   magic  length of each part  parts  CRC-32
+ *   4      4 each               n      4
  */
 import { crc32 } from 'node:zlib'
-import { drained } from '../base/slices.ts'
 
-const headBytes = 12
-const sealBytes = 4
+const wordBytes = 4
 /** Bytes of one slice of copying or of a checksum: a quarter of a millisecond. */
 export const sliceBytes = 2 ** 19
 
 /** Of all pieces together. */
-export const lengthOf = (pieces: readonly Uint8Array[]) =>
+const lengthOf = (pieces: readonly Uint8Array[]) =>
   pieces.reduce((sum, { length }) => sum + length, 0)
 
 /**
@@ -68,83 +66,79 @@ export function floatsAt(bytes: Uint8Array, offset: number, length: number): Flo
 }
 
 /**
- * Returns a function that finds one part after the other. Parts begin at multiples of `alignment`. Throws if there are too few
- * bytes.
+ * Returns a function that copies one part after the other. Throws if there are too few bytes.
+ *
+ * @param bytes of parts without anything between them
  */
-export function views(bytes: Uint8Array, from: number, alignment = 1) {
-  let offset = from
-  return (length: number): Uint8Array => {
-    const part = bytes.subarray(offset, offset + length)
+export function reader(bytes: Uint8Array) {
+  let offset = 0
+  return (length: number): Uint8Array<ArrayBuffer> => {
+    const part = new Uint8Array(bytes.subarray(offset, offset + length))
     if (part.length !== length) throw new RangeError('truncated bytes')
-    offset += Math.ceil(length / alignment) * alignment
+    offset += length
     return part
   }
 }
 
-/**
- * `views` whose parts are copies.
- *
- * @param from where the first part begins
- * @param alignment parts begin at multiples of it
- */
-export function reader(bytes: Uint8Array, from: number, alignment = 1) {
-  const next = views(bytes, from, alignment)
-  return (length: number): Uint8Array<ArrayBuffer> => new Uint8Array(next(length))
-}
+export type Parts<Name extends string> = Record<Name, ArrayBufferView | readonly Uint8Array[]>
 
-/** A frame in pieces, made in slices of a millisecond or two. */
-export function* framed(
+/**
+ * A frame in pieces, made in slices of a millisecond or two.
+ *
+ * @param magic 32 bits
+ * @param names of the parts, in their order
+ * @param parts each an array of numbers, or bytes in pieces; they are not copied
+ */
+export function* framed<Name extends string>(
   magic: number,
-  units: number,
-  body: Uint8Array,
-  tail: readonly Uint8Array[],
+  names: readonly Name[],
+  parts: Parts<Name>,
 ): Generator<undefined, Uint8Array[]> {
-  const head = Buffer.alloc(headBytes)
-  for (const [n, value] of [magic, units, lengthOf(tail)].entries())
-    head.writeUInt32BE(value, 4 * n)
-  const pieces = [head, body, ...tail]
+  const inOrder = names.map((name): readonly Uint8Array[] => {
+    const part = parts[name]
+    return ArrayBuffer.isView(part) ? [bytesOf(part)] : part
+  })
+  const head = Buffer.alloc(wordBytes * (1 + names.length))
+  for (const [n, value] of [magic, ...inOrder.map(lengthOf)].entries())
+    head.writeUInt32BE(value, wordBytes * n)
+  const pieces = [head, ...inOrder.flat()]
   let sum = 0
   for (const piece of pieces)
     for (let index = 0; index < piece.length; index += sliceBytes) {
       yield
       sum = crc32(piece.subarray(index, index + sliceBytes), sum)
     }
-  const end = Buffer.alloc(sealBytes)
+  const end = Buffer.alloc(wordBytes)
   end.writeUInt32BE(sum)
   return [...pieces, end]
 }
 
-interface Parts {
-  body: Uint8Array
-  tail: Uint8Array
-}
-
 /**
- * Views of body and tail, in slices of a millisecond or two; null: damaged, truncated, or not such a frame. `unit`: bytes of a
- * unit of the body.
+ * The parts of a frame as views, in slices of a millisecond or two; null: damaged, truncated, or not such a frame.
+ *
+ * @param names of the parts, in their order
  */
-export function* unframing(
+export function* unframing<Name extends string>(
   magic: number,
+  names: readonly Name[],
   bytes: Uint8Array,
-  unit: number,
-): Generator<undefined, Parts | null> {
-  if (bytes.length < headBytes + sealBytes) return null
+): Generator<undefined, Record<Name, Uint8Array> | null> {
   const view = viewOf(bytes)
-  const end = headBytes + view.getUint32(4) * unit
-  const sealAt = bytes.length - sealBytes
-  if (view.getUint32(0) !== magic || end + view.getUint32(8) !== sealAt) return null
+  const headBytes = wordBytes * (1 + names.length)
+  const end = bytes.length - wordBytes
+  if (end < headBytes || view.getUint32(0) !== magic) return null
   const buffer = bytesOf(bytes)
+  let offset = headBytes
+  const parts = names.map((name, n) => {
+    const from = offset
+    offset += view.getUint32(wordBytes * (1 + n))
+    return [name, buffer.subarray(from, Math.min(offset, end))]
+  })
+  if (offset !== end) return null
   let sum = 0
-  for (let index = 0; index < sealAt; index += sliceBytes) {
-    sum = crc32(buffer.subarray(index, Math.min(index + sliceBytes, sealAt)), sum)
+  for (let index = 0; index < end; index += sliceBytes) {
+    sum = crc32(buffer.subarray(index, Math.min(index + sliceBytes, end)), sum)
     yield
   }
-  if (view.getUint32(sealAt) !== sum) return null
-  return { body: buffer.subarray(headBytes, end), tail: buffer.subarray(end, sealAt) }
-}
-
-/** Copies of body and tail, as `unframing` finds them. */
-export function unframed(magic: number, bytes: Uint8Array, unit: number): Parts | null {
-  const parts = drained(unframing(magic, bytes, unit))
-  return parts && { body: parts.body.slice(), tail: parts.tail.slice() }
+  return view.getUint32(end) === sum ? Object.fromEntries(parts) : null
 }

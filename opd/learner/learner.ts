@@ -56,7 +56,13 @@ export class OnlineLearner implements NodeLearner {
     if (snapshot !== undefined) drained(this.restoring(snapshot, carries))
   }
 
-  /** A learner with a state to restore, made in slices. Throws as the constructor. */
+  /**
+   * A learner with a state to restore, made in slices.
+   *
+   * @param options of the new learner
+   * @param snapshot whole
+   * @throws if the snapshot is damaged
+   */
   static *restored(
     options: LearnerOptions,
     snapshot: Uint8Array,

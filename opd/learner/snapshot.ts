@@ -1,35 +1,13 @@
-/**
- * Deltas, shared curves and snapshots as bytes. Their frames contain
- *
- *            body     tail
- *   delta    rows     records of suppliers
- *   curve    weights  length of the fit  last fit  sums of deltas
- *                     4                  n         rest
- *   snapshot weights  lengths  state, JSON  exposures  weights  rows of other nodes  last fit  settled rows  outcomes  least  delays  sums of deltas  pending
- *                     32       n            51 x n     n        n                    n         51 x n        n         4 x n  n       n               n
- *
- * `pending`: the whole state of the pending exposures, if it has at most `sampled` slots; otherwise `exposures` is a sample.
- */
+/** Deltas, shared curves and snapshots as frames. Their parts are listed below. */
 
 import { drained } from '../base/slices.ts'
 import type { Saved, SupplierStates } from './control/supplier-states.ts'
 import { slotCount, type Weights } from './curve/weights.ts'
 import { featureBytes } from './features.ts'
-import {
-  bytesOf,
-  framed,
-  joined,
-  lengthOf,
-  sliceBytes,
-  unframed,
-  unframing,
-  viewOf,
-  views,
-} from './frame.ts'
+import { bytesOf, framed, joined, type Parts, sliceBytes, unframing, viewOf } from './frame.ts'
 import { readFitted } from './refit/job.ts'
-import type { RowArrays } from './refit/settled-rows.ts'
 import { DeltaSums } from './train/delta-sums.ts'
-import type { Trainer } from './train/trainer.ts'
+import type { Saved as Trained, Trainer } from './train/trainer.ts'
 import { isRows } from './train/update-log.ts'
 
 export class DeltaError extends Error {
@@ -46,22 +24,40 @@ export class SnapshotError extends Error {
   }
 }
 
-const [deltaMagic, curveMagic, snapshotMagic] = [0x62774439, 0x62774333, 0x62775338]
+const [deltaMagic, curveMagic, snapshotMagic] = [0x6277443a, 0x62774334, 0x62775339]
+const deltaParts = ['rows', 'records'] as const
+const curveParts = ['weights', 'fitted', 'sums'] as const
+/**
+ * `sums`: of deltas. `state`: JSON. `received`: rows of other nodes. `rows`: the settled ones, with `outcome` and `least`.
+ * `pending`: the whole state of the pending exposures, if it has at most `sampled` slots; otherwise `exposures` is a sample of
+ * them, each of which represents a number of bids (`counts`).
+ */
+const snapshotParts = [
+  ...curveParts,
+  ...(['state', 'exposures', 'counts', 'pending', 'received'] as const),
+  ...(['rows', 'outcome', 'least', 'delays'] as const),
+] as const
 
 /** Pieces, made in slices of a millisecond or two. */
 type Pieces = Generator<undefined, Uint8Array[]>
 
 export const writeDelta = (rows: Uint8Array, records: Uint8Array): Uint8Array =>
-  joined(drained(framed(deltaMagic, rows.length, rows, [records])))
+  joined(drained(framed(deltaMagic, deltaParts, { rows, records })))
 
-/** null: damaged, truncated, or not a delta. */
+/** Copies of rows and records. null: damaged, truncated, or not a delta. */
 export function readDelta(delta: Uint8Array): { rows: Uint8Array; records: Uint8Array } | null {
-  const read = unframed(deltaMagic, delta, 1)
-  return read !== null && isRows(read.body) ? { rows: read.body, records: read.tail } : null
+  const read = drained(unframing(deltaMagic, deltaParts, delta))
+  if (read === null || !isRows(read.rows)) return null
+  return { rows: read.rows.slice(), records: read.records.slice() }
 }
 
-/** The weights are copied immediately before `tail` starts. */
-function* writeWeights(magic: number, { both }: Weights, tail: Pieces): Pieces {
+/** The weights are copied immediately before `rest`, which makes the other parts, starts. */
+function* writeWeights<Name extends string>(
+  magic: number,
+  names: readonly (Name | 'weights')[],
+  { both }: Weights,
+  rest: Generator<undefined, Parts<Name>>,
+): Pieces {
   const bytes = new Uint8Array(Buffer.allocUnsafeSlow(both.byteLength).buffer)
   // The first write of each memory page takes ten times as long as the copy.
   for (let index = 0; index < bytes.length; index += sliceBytes) {
@@ -69,40 +65,24 @@ function* writeWeights(magic: number, { both }: Weights, tail: Pieces): Pieces {
     yield
   }
   bytes.set(bytesOf(both))
-  return yield* framed(magic, both.length, bytes, yield* tail)
+  return yield* framed(magic, names, { ...(yield* rest), weights: bytes })
 }
 
-interface ReadWeights {
-  weights: Float32Array
-  /** A view of the bytes. */
-  tail: Uint8Array
-}
-
-/** In slices of a millisecond or two. null: damaged, truncated, of another length, or with a number that is not finite. */
-function* readingWeights(
-  magic: number,
-  bytes: Uint8Array,
-): Generator<undefined, ReadWeights | null> {
-  const read = yield* unframing(magic, bytes, 4)
-  if (read === null || read.body.length !== 8 * slotCount) return null
+/** In slices of a millisecond or two. null: of another length, or with a number that is not finite. */
+function* readingWeights(bytes: Uint8Array): Generator<undefined, Float32Array | null> {
+  if (bytes.length !== 8 * slotCount) return null
   const weights = new Float32Array(2 * slotCount)
   const copy = bytesOf(weights)
   const step = sliceBytes / 4
   for (let from = 0; from < weights.length; from += step) {
     yield
-    copy.set(read.body.subarray(4 * from, 4 * (from + step)), 4 * from)
+    copy.set(bytes.subarray(4 * from, 4 * (from + step)), 4 * from)
     // 0 times a finite number is 0. `every` with a callback takes eight times as long.
     let sum = 0
     for (let index = from; index < from + step; index++) sum += 0 * weights[index]!
     if (sum !== 0) return null
   }
-  return { weights, tail: read.tail }
-}
-
-function lengthsOf(parts: readonly { length: number }[]): Buffer {
-  const lengths = Buffer.alloc(4 * parts.length)
-  for (const [n, { length }] of parts.entries()) lengths.writeUInt32BE(length, 4 * n)
-  return lengths
+  return weights
 }
 
 /** What the weights were trained with: the result of the last refit, and the sums of the deltas. */
@@ -113,13 +93,13 @@ export interface Origin {
 
 /** `take` is called when the weights are copied. */
 export const writeCurve = (weights: Weights, take: () => Origin): Pieces =>
-  writeWeights(curveMagic, weights, curveTail(take))
+  writeWeights(curveMagic, curveParts, weights, originParts(take))
 
-function* curveTail(take: () => Origin): Pieces {
+function* originParts(take: () => Origin): Generator<undefined, Parts<'fitted' | 'sums'>> {
   const { fitted, deltaSums } = take()
   const sums = deltaSums.saving()
   yield
-  return [lengthsOf([fitted]), fitted, ...(yield* sums)]
+  return { fitted, sums: yield* sums }
 }
 
 interface ReadCurve extends Origin {
@@ -128,14 +108,11 @@ interface ReadCurve extends Origin {
 
 /** In slices. Throws `DeltaError` if it is damaged. */
 export function* readingCurve(bytes: Uint8Array): Generator<undefined, ReadCurve> {
-  const read = yield* readingWeights(curveMagic, bytes)
-  const tail = read?.tail ?? new Uint8Array(0)
-  const end = tail.length < 4 ? Number.POSITIVE_INFINITY : 4 + viewOf(tail).getUint32(0)
-  const fitted = tail.slice(4, end)
-  const isDamaged = end > tail.length || (fitted.length > 0 && readFitted(fitted) === null)
-  if (read === null || isDamaged)
+  const read = yield* unframing(curveMagic, curveParts, bytes)
+  const weights = read && (yield* readingWeights(read.weights))
+  if (!read || !weights || (read.fitted.length > 0 && readFitted(read.fitted) === null))
     throw new DeltaError('a shared curve is damaged, or of another version')
-  return { weights: read.weights, fitted, deltaSums: new DeltaSums(tail.subarray(end)) }
+  return { weights, fitted: read.fitted.slice(), deltaSums: new DeltaSums(read.sums) }
 }
 
 /** Pending exposures that a snapshot contains; of more, an even sample. */
@@ -143,17 +120,7 @@ const sampled = 65_536
 /** Suppliers whose state is written as JSON in one slice. */
 const suppliersAtOnce = 50
 
-interface State {
-  /** Milliseconds. */
-  now: number
-  silence: number[]
-  /** Rows and time of the last refit. */
-  refitted: number[]
-  settled: number
-  /** Wins that came before their exposure, by name: the lowest winning price. */
-  early: [number, number][]
-  controls: Saved
-}
+type State = Trained['state'] & { controls: Saved }
 
 /** `take` is called when the weights are copied. */
 export const writeSnapshot = (
@@ -161,29 +128,28 @@ export const writeSnapshot = (
   trainer: Trainer,
   suppliers: SupplierStates,
   take: () => Origin,
-): Pieces => writeWeights(snapshotMagic, weights, snapshotTail(trainer, suppliers, take))
+): Pieces =>
+  writeWeights(snapshotMagic, snapshotParts, weights, stateParts(trainer, suppliers, take))
 
-function* snapshotTail(trainer: Trainer, suppliers: SupplierStates, take: () => Origin): Pieces {
-  const { fitted, deltaSums } = take()
-  const { now, silence, delays, pending, received, rows } = trainer
-  const [copyingRows, writingSums] = [received.rows.saving(), deltaSums.saving()]
-  const { settled, early } = rows.saved()
-  const refitted = trainer.refitted
-  const state = { now, silence: silence.saved(), refitted, settled, early }
-  const counts = bytesOf(delays.saved())
+function* stateParts(trainer: Trainer, suppliers: SupplierStates, take: () => Origin) {
+  const origin = originParts(take)
+  origin.next()
+  const { now, silence, pending, received, rows, refitted } = trainer
+  const waiting = received.rows.saving()
+  const state = { now, silence: silence.saved(), refitted, ...rows.saved() }
+  const delays = trainer.delays.saved()
   yield
-  const waiting = yield* copyingRows
-  const sums = yield* writingSums
+  const copied = yield* waiting
+  const ofOrigin = yield* origin
   const text = yield* stateText(JSON.stringify(state), suppliers)
   yield
   const saved = (yield* pending.saving(sampled)) ?? []
   const { bytes, weights } = yield* pending.sample(saved.length > 0 ? 0 : sampled)
   yield
   const { features, outcome, least } = yield* rows.copying()
-  const [ofSums, ofPending] = [sums, saved].map((pieces) => ({ length: lengthOf(pieces) }))
-  const lengths = lengthsOf([text, weights, waiting, fitted, outcome, counts, ofSums!, ofPending!])
-  const settledRows = [features, outcome, bytesOf(least)]
-  return [lengths, text, bytes, weights, waiting, fitted, ...settledRows, counts, ...sums, ...saved]
+  const settled = { rows: features, outcome, least }
+  const waitingBids = { exposures: bytes, counts: weights, pending: saved }
+  return { ...ofOrigin, ...settled, ...waitingBids, state: text, received: copied, delays }
 }
 
 function* stateText(state: string, suppliers: SupplierStates): Generator<undefined, Buffer> {
@@ -199,15 +165,8 @@ function* stateText(state: string, suppliers: SupplierStates): Generator<undefin
   return Buffer.from(texts.join(''))
 }
 
-export interface Snapshot extends ReadCurve {
+interface Snapshot extends ReadCurve, Trained {
   state: State
-  /** A sample, if `pending` is empty. */
-  exposures: { bytes: Uint8Array; weight: number }[]
-  delays: Float64Array
-  pending: Uint8Array
-  /** Whole rows. */
-  received: Uint8Array
-  rows: RowArrays
 }
 
 /**
@@ -231,37 +190,25 @@ export function beginsAsOtherVersion(magic: number, bytes: Uint8Array): boolean 
 
 /** In slices. The rows are views of the bytes. Throws `SnapshotError` if it is damaged, or of another version. */
 export function* readingSnapshot(bytes: Uint8Array): Generator<undefined, Snapshot> {
-  const read = yield* readingWeights(snapshotMagic, bytes)
+  const read = yield* unframing(snapshotMagic, snapshotParts, bytes)
+  const weights = read && (yield* readingWeights(read.weights))
   if (read === null && beginsAsOtherVersion(snapshotMagic, bytes))
     throw new SnapshotError('a snapshot is of another version', true)
-  if (read === null) throw new SnapshotError('a snapshot is damaged')
-  const { weights, tail } = read
-  const view = viewOf(tail)
-  const lengths = Array.from({ length: 8 }, (_each, n) => view.getUint32(4 * n))
-  const [text, count, received, fitted, rows, delays, sums, pending] = lengths
-  const next = views(tail, 4 * lengths.length)
+  if (!read || !weights) throw new SnapshotError('a snapshot is damaged')
+  const { exposures, counts, pending, rows: features, outcome } = read
   yield
-  const state = JSON.parse(Buffer.from(next(text!)).toString()) as State
-  yield
-  const features = next(count! * featureBytes)
-  const exposures = Array.from(next(count!), (weight, n) => ({
-    bytes: features.slice(n * featureBytes, (n + 1) * featureBytes),
-    weight,
-  }))
+  const state = JSON.parse(Buffer.from(read.state).toString()) as State
   yield
   return {
-    weights,
-    state,
-    exposures,
-    received: next(received!).slice(),
-    fitted: next(fitted!).slice(),
-    rows: {
-      features: next(rows! * featureBytes),
-      outcome: next(rows!),
-      least: new Float32Array(next(4 * rows!).slice().buffer),
-    },
-    delays: new Float64Array(next(delays!).slice().buffer),
-    deltaSums: new DeltaSums(next(sums!)),
-    pending: next(pending!),
+    ...{ weights, state, pending },
+    exposures: Array.from(counts, (weight, n) => ({
+      bytes: exposures.slice(n * featureBytes, (n + 1) * featureBytes),
+      weight,
+    })),
+    received: read.received.slice(),
+    fitted: read.fitted.slice(),
+    rows: { features, outcome, least: new Float32Array(read.least.slice().buffer) },
+    delays: new Float64Array(read.delays.slice().buffer),
+    deltaSums: new DeltaSums(read.sums),
   }
 }

@@ -37,6 +37,8 @@ interface SharedBidLogParts {
 const maxBuffered = 20_000
 /** Milliseconds. */
 const flushEvery = 20
+/** Milliseconds from the response of a bid until Redis has it: a flush, that of a worker process before it, and the way. */
+const writtenWithin = 5 * flushEvery
 const rollCallEvery = 1000
 /** Milliseconds after which a node that has not answered the roll call counts as dead. */
 const nodeLife = 3500
@@ -155,6 +157,10 @@ export class RedisBidLog implements SharedBidLog {
     )
     if (found === null || !this.complete || connection !== this.connections) return null
     return Object.values(found).flatMap((text) => decode(text, bidId) ?? [])
+  }
+
+  async written(): Promise<void> {
+    if (this.parts.ttl() > 0) await new Promise((resolve) => setTimeout(resolve, writtenWithin))
   }
 
   /** The connection is new: what Redis has is not known until the roll call. */

@@ -9,7 +9,11 @@ import { Limiter } from './limiter.ts'
 export interface Candidate {
   /** Its deadline. */
   readonly due: number
-  /** Called at once, or when its turn in the queue has come. */
+  /**
+   * Called at once, or when its turn in the queue has come.
+   *
+   * @param now milliseconds
+   */
   send(now: number): void
   /** Called if it can no longer be answered in time. */
   refuse(): void

@@ -71,7 +71,7 @@ export class Discovery {
   }
 
   /**
-   * Asks for the records of these endpoints from now on, at once if a name is new. Without SRV records it does nothing.
+   * Asks for the records of these endpoints from now on, at once if a name is new. A discovery by addresses does nothing here.
    *
    * @param configured those of a canary included
    */

@@ -4,7 +4,13 @@
  */
 
 export interface BodySink {
-  /** Bytes `from` up to `to` belong to the body. They are valid only during the call; there is one call a read. */
+  /**
+   * Called once a read at most, with all data of its chunks.
+   *
+   * @param bytes valid only during the call
+   * @param from position of the first byte of the data
+   * @param to position after its last byte
+   */
   bodyBytes(bytes: Buffer, from: number, to: number): void
 }
 

@@ -11,7 +11,8 @@ interface Template<T> {
   value: T
 }
 
-const lengthField = /\r\ncontent-length:[ \t]*(\d{1,15})(?=[ \t]*\r\n)/i
+/** The head of a request begins with its fields: its first line is compared by itself. */
+const lengthField = /(?:^|\r\n)content-length:[ \t]*(\d{1,15})(?=[ \t]*\r\n)/i
 const blankLine = '\r\n'
 /** Characters of a head that is kept, at most. */
 const longest = 4096

@@ -92,7 +92,7 @@ export class OutgoingResponse {
   /**
    * The text and its ending: most responses with this head have the same one.
    *
-   * @param ending the lines behind the fields, each with its CRLF; with the blank line, unless a length and it follow
+   * @param ending lines that follow the fields, up to the blank line or to the value of Content-Length
    */
   textWith(ending: string): string {
     if (ending !== this.ending) {

@@ -115,7 +115,7 @@ class Import {
         ...createAttribution({
           bidLog: { put: () => null, find: () => [] },
           // What no log has is left to the running nodes, which look it up in theirs.
-          shared: { put: nothing, find: async () => null },
+          shared: { put: nothing, find: async () => null, written: async () => {} },
           now: store.clock,
           fault: nothing,
           codec: () => codec,

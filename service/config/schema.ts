@@ -74,10 +74,7 @@ export const supplierSchema = z.strictObject({
     ),
   name: displayName.optional().describe('Name for operators. Default: the id.'),
   name_external: displayName.optional().describe('Name for people outside. Default: name.'),
-  account: z
-    .string()
-    .min(1)
-    .max(255)
+  account: displayName
     .optional()
     .describe(
       'Account whose users may see and change the supplier. Without it only users of account * may.',

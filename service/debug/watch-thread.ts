@@ -19,7 +19,7 @@ const heldAfter = 40
 const askEvery = 15_000
 const maxFrames = 12
 /** Milliseconds that a line waits for the thread that writes the log. */
-const longestLine = 1000
+const lineWait = 1000
 /** Microseconds between two samples of a profile. */
 const sampleEvery = 1000
 
@@ -94,7 +94,7 @@ async function currentStack(): Promise<string[]> {
 function logHeld(ms: number, stack: string[] | null): void {
   const time = new Date().toISOString()
   const line = { level: 50, time, ...fields, ms, stack, msg: 'the event loop is held' }
-  ring.writeAtOnce(2, `${JSON.stringify(line)}\n`, longestLine)
+  ring.writeAtOnce(2, `${JSON.stringify(line)}\n`, lineWait)
 }
 
 class Watch {

@@ -45,7 +45,7 @@ export class Tracing implements BidTracer, NoticeTracer {
   }
 
   /**
-   * At the start and at each reload. Spans that wait are exported to the endpoint before.
+   * At the start and at each reload. Spans that wait are still exported to the former endpoint.
    *
    * @param config null: nothing is traced any more
    */

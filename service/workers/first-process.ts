@@ -170,4 +170,7 @@ export const withWorkers = (
     const [elsewhere = []] = await Promise.all([shared?.find(bidId), workers.flush()])
     return elsewhere === null ? null : [...local.find(bidId), ...elsewhere]
   },
+  async written() {
+    await shared?.written()
+  },
 })

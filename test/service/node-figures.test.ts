@@ -2,7 +2,8 @@
 import t from 'tap'
 import { ImpressionCounters } from '../../admin/impressions/counters.ts'
 import { EngineStats } from '../../opd/pricing/stats.ts'
-import { NodeFiguresReader } from '../../service/node-figures.ts'
+import { NodeCountsReader } from '../../service/node-counts.ts'
+import { figuresOf } from '../../service/node-figures.ts'
 import { startProxy } from '../support/proxy.ts'
 
 t.test('the figures of 20,000 suppliers', async (t) => {
@@ -11,7 +12,7 @@ t.test('the figures of 20,000 suppliers', async (t) => {
   const stats = new EngineStats()
   for (let n = 0; n < 20_000; n++)
     stats.supplierStats(`s${n}`).modes.revenue.countPriced('treated', 1 + (n % 7), 1)
-  const figures = new NodeFiguresReader({
+  const figures = new NodeCountsReader({
     ...{ proxy, stats, location: 'here', now: Date.now, others: () => [], problems: () => [] },
     ...{ node: 'n', attributionWindow: () => 1000, takesBids: () => true },
     counters: new ImpressionCounters(() => ({ publishers: 1, domains: 1 })),
@@ -23,7 +24,7 @@ t.test('the figures of 20,000 suppliers', async (t) => {
     immediate = setImmediate(turn)
   }
   let immediate = setImmediate(turn)
-  const { suppliers, node } = await figures.read()
+  const { suppliers, node } = await figuresOf(await figures.read())
   clearImmediate(immediate)
   t.equal(node, 'n')
   t.equal(Object.keys(suppliers).length, 20_000)

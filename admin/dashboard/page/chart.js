@@ -9,13 +9,13 @@ const height = 240
 
 /**
  * `times`: the beginnings of all entries that are shown, in seconds since 1970, oldest first; `values`: null leaves a gap.
- * `isRunning`: the last entry has not ended. It is drawn dashed, since what is still to come would look like a fall. `each`: hours,
+ * `isRunning`: the last entry has not ended. It is drawn dashed, since what is still to come would look like a fall. `step`: hours,
  * days or minutes of an entry, as `by` says. `before`: the values a day earlier, drawn grey; `band`: the interval around
  * `values`; `marks`: what was changed, as lines, `at` in milliseconds.
  * @typedef {object} ChartProps
  * @property {string} label
  * @property {string} by
- * @property {number} [each]
+ * @property {number} [step]
  * @property {boolean} isRunning
  * @property {number[]} times
  * @property {(number | null)[]} values
@@ -57,8 +57,8 @@ const lines = (marks, stroke) => (/** @type {uPlot} */ plot) => {
   ctx.strokeStyle = stroke
   ctx.lineWidth = devicePixelRatio
   ctx.setLineDash([2 * devicePixelRatio, 3 * devicePixelRatio])
-  for (const { at } of marks) {
-    const x = Math.round(plot.valToPos(at / 1000, 'x', true))
+  for (const { at: instant } of marks) {
+    const x = Math.round(plot.valToPos(instant / 1000, 'x', true))
     if (x < bbox.left || x > bbox.left + bbox.width) continue
     ctx.beginPath()
     ctx.moveTo(x, bbox.top)
@@ -69,17 +69,17 @@ const lines = (marks, stroke) => (/** @type {uPlot} */ plot) => {
 }
 
 /** What an entry that has not ended is called. @param {ChartProps} props */
-const running = ({ by, each = 1 }) => (each === 1 ? by : `${each} ${by}s`)
+const running = ({ by, step = 1 }) => (step === 1 ? by : `${step} ${by}s`)
 
 /** The series of a chart with their values. @param {ChartProps} props @param {(name: string) => string} colour */
 function seriesOf(props, colour) {
   const { label, by, isRunning, times, values, before, band, format } = props
   const last = times.length - 1
   const ended = isRunning ? values.with(last, null) : values
-  const partial = values.map((value, at) => (isRunning && at >= last - 1 ? value : null))
-  const isAlone = (/** @type {number} */ at) =>
-    ended[at] != null && ended[at - 1] == null && ended[at + 1] == null
-  const value = (/** @type {uPlot} */ _, /** @type {number | null} */ of) => format(of)
+  const partial = values.map((value, index) => (isRunning && index >= last - 1 ? value : null))
+  const isAlone = (/** @type {number} */ index) =>
+    ended[index] != null && ended[index - 1] == null && ended[index + 1] == null
+  const value = (/** @type {uPlot} */ _, /** @type {number | null} */ shown) => format(shown)
   const accent = colour('--accent')
   const hidden = { points: { show: false }, stroke: 'transparent', value }
   /** @type {[uPlot.Series, (number | null)[]][]} */
@@ -87,7 +87,7 @@ function seriesOf(props, colour) {
     [
       {
         label: by === 'day' ? 'Day' : by === 'hour' ? 'Hour' : 'Time',
-        value: (_, at) => (at == null ? absent : bucketTime(at * 1000, by)),
+        value: (_, seconds) => (seconds == null ? absent : bucketTime(seconds * 1000, by)),
       },
       times,
     ],
@@ -100,7 +100,9 @@ function seriesOf(props, colour) {
         points: {
           show: true,
           filter: () =>
-            times.length < 50 ? null : times.flatMap((_at, at) => (isAlone(at) ? [at] : [])),
+            times.length < 50
+              ? null
+              : times.flatMap((_at, index) => (isAlone(index) ? [index] : [])),
         },
         value,
       },
@@ -113,7 +115,7 @@ function seriesOf(props, colour) {
         width: 2,
         dash: [4, 4],
         points: { show: true, filter: () => (isRunning ? [last] : []), fill: colour('--sheet') },
-        value: (_, of, _series, at) => format(at === last ? of : null),
+        value: (_, shown, _series, index) => format(index === last ? shown : null),
         show: isRunning,
       },
       partial,
@@ -153,14 +155,15 @@ function draw(props, within) {
       padding: [null, 24, null, null],
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), zone.value),
       scales: { y: { range } },
-      series: series.map(([each]) => each),
+      series: series.map(([data]) => data),
       bands: band === undefined ? [] : [{ series: ends, fill: colour('--band') }],
       hooks: { draw: [lines(marks, colour('--warn'))] },
       axes: [
         {
           ...axis,
           space: 80,
-          values: (_, all, _axis, _space, step) => all.map((at) => tickTime(at * 1000, step)),
+          values: (_, all, _axis, _space, step) =>
+            all.map((seconds) => tickTime(seconds * 1000, step)),
         },
         { ...axis, size: 90, values: (_, all) => all.map((value) => format(value)) },
       ],
@@ -172,11 +175,11 @@ function draw(props, within) {
 
 /** What the lines do not say by themselves. @param {ChartProps} props */
 function notesOf(props) {
-  const { by, each = 1, isRunning, values, before, band } = props
+  const { by, step = 1, isRunning, values, before, band } = props
   const gaps = values.slice(0, isRunning ? -1 : undefined).filter((value) => value === null).length
-  const count = gaps * each
+  const count = gaps * step
   return [
-    isRunning ? `the running ${running(props)} ${each === 1 ? 'is' : 'are'} dashed` : '',
+    isRunning ? `the running ${running(props)} ${step === 1 ? 'is' : 'are'} dashed` : '',
     count === 0
       ? ''
       : `${count} ${count === 1 ? by : `${by}s`} without figures ${count === 1 ? 'is a gap' : 'are gaps'}`,
@@ -212,7 +215,7 @@ export function Chart(props) {
     ${
       marks.length > 0 &&
       html`<details><summary>${marks.length === 1 ? '1 change' : `${marks.length} changes`} in this time, as dotted lines</summary>
-        <ul class="marks">${marks.map(({ at, text }) => html`<li key=${`${at} ${text}`}><time>${time(at)}</time> ${text}</li>`)}</ul></details>`
+        <ul class="marks">${marks.map(({ at: instant, text }) => html`<li key=${`${instant} ${text}`}><time>${time(instant)}</time> ${text}</li>`)}</ul></details>`
     }`
 }
 

@@ -228,11 +228,11 @@ function head({ name, by, help, amount }, sort, onSort) {
  */
 export function table({ label, rows, keyOf, columns: given, size = '', most, sort, onSort }) {
   const columns = given.map((column) => written(column, rows))
-  const cells = (/** @type {(column: Column<Row>) => Shown} */ of) =>
-    columns.map((column, at) =>
-      at === 0
-        ? html`<th scope="row" class=${kindOf(column)}>${of(column)}</th>`
-        : html`<td class=${kindOf(column)} data-name=${labelOf(column)}>${of(column)}</td>`,
+  const cells = (/** @type {(column: Column<Row>) => Shown} */ shownIn) =>
+    columns.map((column, index) =>
+      index === 0
+        ? html`<th scope="row" class=${kindOf(column)}>${shownIn(column)}</th>`
+        : html`<td class=${kindOf(column)} data-name=${labelOf(column)}>${shownIn(column)}</td>`,
     )
   const ordered = (/** @type {string} */ name) =>
     sort?.by !== name ? undefined : sort.down ? 'descending' : 'ascending'

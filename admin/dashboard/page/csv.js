@@ -9,8 +9,8 @@ const mostRows = 100_000
 /** The delimiter that is in the first line most often, outside of quotes. @param {string} text */
 function delimiterOf(text) {
   const line = (/^[^\r\n]*/.exec(text)?.[0] ?? '').replaceAll(/"[^"]*"/g, '')
-  const counts = [',', ';', '\t'].map((each) => ({ each, count: line.split(each).length }))
-  return counts.reduce((most, one) => (one.count > most.count ? one : most)).each
+  const counts = [',', ';', '\t'].map((mark) => ({ mark, count: line.split(mark).length }))
+  return counts.reduce((most, one) => (one.count > most.count ? one : most)).mark
 }
 
 /** RFC 4180, with commas, semicolons or tabs. Throws an Error that names the line. @param {string} file @returns {Csv} */
@@ -20,31 +20,36 @@ export function parseCsv(file) {
   /** @type {string[][]} */
   const lines = []
   let cells = /** @type {string[]} */ ([])
-  let at = 0
-  while (at < text.length) {
+  let position = 0
+  while (position < text.length) {
     let cell = ''
-    if (text[at] === '"') {
-      for (at += 1; ; at += 1) {
-        const end = text.indexOf('"', at)
+    if (text[position] === '"') {
+      for (position += 1; ; position += 1) {
+        const end = text.indexOf('"', position)
         if (end === -1) throw new Error(`line ${lines.length + 1}: a quote is not closed`)
-        cell += text.slice(at, end)
-        at = end + 1
-        if (text[at] !== '"') break
+        cell += text.slice(position, end)
+        position = end + 1
+        if (text[position] !== '"') break
         cell += '"'
       }
     }
-    const rest = at
-    while (at < text.length && text[at] !== delimiter && text[at] !== '\n' && text[at] !== '\r')
-      at += 1
-    cells.push((cell + text.slice(rest, at)).trim())
-    if (text[at] === delimiter) {
-      at += 1
-      if (at === text.length) cells.push('')
+    const rest = position
+    while (
+      position < text.length &&
+      text[position] !== delimiter &&
+      text[position] !== '\n' &&
+      text[position] !== '\r'
+    )
+      position += 1
+    cells.push((cell + text.slice(rest, position)).trim())
+    if (text[position] === delimiter) {
+      position += 1
+      if (position === text.length) cells.push('')
       else continue
     }
-    if (text[at] === '\r') at += 1
-    if (text[at] === '\n') at += 1
-    if (cells.some((each) => each !== '')) lines.push(cells)
+    if (text[position] === '\r') position += 1
+    if (text[position] === '\n') position += 1
+    if (cells.some((text) => text !== '')) lines.push(cells)
     cells = []
     if (lines.length > mostRows + 1) throw new Error(`more than ${mostRows} rows`)
   }

@@ -40,7 +40,7 @@ const numbers = (options) => {
     value === null || value === undefined || !Number.isFinite(value) ? absent : format.format(value)
 }
 
-export const whole = numbers({ maximumFractionDigits: 0 })
+export const integer = numbers({ maximumFractionDigits: 0 })
 export const rate = numbers({ maximumSignificantDigits: 3 })
 export const percent = numbers({ style: 'percent', maximumFractionDigits: 1 })
 export const plain = numbers({ maximumFractionDigits: 4 })
@@ -67,7 +67,7 @@ export function timeSpan(ms) {
   )
   const shown = all === 0 ? parts.slice(2) : parts.slice(from, from + 2)
   return shown
-    .filter(([count], at) => at === 0 || count > 0)
+    .filter(([count], index) => index === 0 || count > 0)
     .map(([count, format]) => format?.(count))
     .join(' ')
 }
@@ -128,29 +128,37 @@ const times = (options, language = locale) => {
   const formatter = computed(
     () => new Intl.DateTimeFormat(language, { timeZone: zone.value, ...options }),
   )
-  return (/** @type {string | number} */ at) => formatter.value.format(new Date(at))
+  return (/** @type {string | number} */ instant) => formatter.value.format(new Date(instant))
 }
 
-export const time = times({ dateStyle: 'medium', timeStyle: 'medium' })
+const hour = 3_600_000
+const medium = times({ dateStyle: 'medium', timeStyle: 'medium' })
+const offsetName = times({ timeZoneName: 'shortOffset' }, 'en')
+
+/** With the offset of the zone in an hour that clocks show twice. @param {(instant: number) => string} format */
+const unambiguous = (format) => (/** @type {string | number} */ instant) => {
+  const begin = new Date(instant).getTime()
+  const text = format(begin)
+  const isRepeated = [-hour, hour].some((step) => format(begin + step) === text)
+  return isRepeated ? `${text} ${offsetName(begin).split(' ').at(-1)}` : text
+}
+
+export const time = unambiguous(medium)
 export const clock = times({ timeStyle: 'medium' })
 const dayName = times({ weekday: 'short', day: 'numeric', month: 'short' })
-const hourName = times({
-  weekday: 'short',
-  day: 'numeric',
-  month: 'short',
-  hour: '2-digit',
-  minute: '2-digit',
-})
+const hourName = unambiguous(
+  times({ weekday: 'short', day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' }),
+)
 const tickDay = times({ day: 'numeric', month: 'short' })
 const tickHour = times({ hour: 'numeric', minute: '2-digit' })
 const midnight = times({ hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }, 'en-GB')
 
-/** The beginning of an hour or a day. @param {number} at @param {string} by */
-export const bucketTime = (at, by) => (by === 'day' ? dayName(at) : hourName(at))
+/** The beginning of an hour or a day. @param {number} instant @param {string} by */
+export const bucketTime = (instant, by) => (by === 'day' ? dayName(instant) : hourName(instant))
 
-/** Of an axis whose marks are `step` seconds apart: the day at midnight, else the hour. @param {number} at @param {number} step */
-export const tickTime = (at, step) =>
-  step >= 86_400 || midnight(at) === '00:00' ? tickDay(at) : tickHour(at)
+/** Of an axis whose marks are `step` seconds apart: the day at midnight, else the hour. @param {number} instant @param {number} step */
+export const tickTime = (instant, step) =>
+  step >= 86_400 || midnight(instant) === '00:00' ? tickDay(instant) : tickHour(instant)
 
 /** As 2026-01-31. */
 export const dateOf = times({ year: 'numeric', month: '2-digit', day: '2-digit' }, 'en-CA')
@@ -165,8 +173,9 @@ export function startOfDay(date) {
     timeZone: zone.value,
     timeZoneName: 'longOffset',
   })
-  const offsetAt = (/** @type {number} */ at) => {
-    const name = parts.formatToParts(at).find(({ type }) => type === 'timeZoneName')?.value ?? ''
+  const offsetAt = (/** @type {number} */ instant) => {
+    const name =
+      parts.formatToParts(instant).find(({ type }) => type === 'timeZoneName')?.value ?? ''
     const [, sign, hours, minutes] = /GMT([+-])(\d\d):(\d\d)/.exec(name) ?? ['', '+', '0', '0']
     return (sign === '-' ? -1 : 1) * (Number(hours) * 60 + Number(minutes)) * 60_000
   }

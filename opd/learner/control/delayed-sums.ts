@@ -7,8 +7,6 @@
 const slices = 64
 const width = 4
 const [from, dues, bids, wins] = [0, 1, 2, 3]
-/** The sums, in the order of a snapshot. */
-const columns = [dues, bids, wins]
 
 export class DelayedSums {
   /** A ring. */
@@ -78,21 +76,15 @@ export class DelayedSums {
     return taken
   }
 
-  /** For each column, the times of the slices and the sums. */
-  saved(): number[][][] {
-    const inOrder = (column: number) =>
-      Array.from({ length: this.count }, (_each, n) => this.values[this.positionOf(n) + column]!)
-    return columns.map((column) => [inOrder(from), inOrder(column)])
+  /** The slices, the oldest first. */
+  saved(): number[] {
+    const { values, head, count } = this
+    return Array.from({ length: width * count }, (_each, n) => values[(head + n) % values.length]!)
   }
 
-  restoreSums(saved: readonly (readonly (readonly number[])[])[]): void {
-    const times = (saved[0]?.[0] ?? []).slice(0, slices)
+  restoreSums(saved: readonly number[]): void {
     this.head = 0
-    this.count = times.length
-    for (const [n, time] of times.entries()) {
-      this.values[width * n + from] = time
-      for (const [c, column] of columns.entries())
-        this.values[width * n + column] = saved[c]?.[1]?.[n] ?? 0
-    }
+    this.count = saved.length / width
+    this.values.set(saved)
   }
 }

@@ -48,39 +48,53 @@ interface Matured {
 }
 
 export class Guards {
-  guard: Guard = 'start'
-  /** Wins at lowered and explored prices since the guard changed. */
-  wins = 0
-  /** Wins ever that were reported to this node. */
-  winsEver = 0
-  /** Wins that were expected since the last win. */
-  private due = 0
-  /** When the newest bid that won was sent. */
-  private newest = 0
-  /** Expected wins for which the guard still acts. */
-  private held = 0
-  private doublings = 0
-  /** Share of recent wins that cleared above the price sent. */
-  private over = 0
-  /** Share of recent wins that cleared at a tiny part of the price sent. */
-  private under = 0
+  private readonly state = {
+    guard: 'start' as Guard,
+    /** Wins at lowered and explored prices since the guard changed. */
+    wins: 0,
+    /** Wins ever that were reported to this node. */
+    winsEver: 0,
+    /** Wins that were expected since the last win. */
+    due: 0,
+    /** When the newest bid that won was sent. */
+    newest: 0,
+    /** Expected wins for which the guard still acts. */
+    held: 0,
+    doublings: 0,
+    /** Share of recent wins that cleared above the price sent. */
+    over: 0,
+    /** Share of recent wins that cleared at a tiny part of the price sent. */
+    under: 0,
+    /** Wins that came after their bids had left `sums`. */
+    late: 0,
+  }
   /** Bids by the time at which they were sent: neither more traffic nor a long delay then looks like a fall. */
   private readonly sums = new DelayedSums()
-  /** Wins that came after their bids had left `sums`. */
-  private late = 0
   private readonly fall = new WinRateCusum(memory, alarm)
+
+  get guard(): Guard {
+    return this.state.guard
+  }
+
+  get wins(): number {
+    return this.state.wins
+  }
 
   get acts(): boolean {
     return this.guard !== 'none' && this.guard !== 'start'
   }
 
-  /** The lowest factor that is permitted now. */
+  /**
+   * The lowest factor that is permitted now.
+   *
+   * @param minFactor of the policy and the floor, 0 to 1
+   */
   lowest(minFactor: number): number {
     if (this.guard === 'none') return minFactor
     if (this.guard !== 'start') return 1
     // Called for each bid: a loop with an iterator takes five times as long.
     let step = depths.length - 1
-    while (step >= 0 && this.wins < depths[step]![0]) step--
+    while (step >= 0 && this.state.wins < depths[step]![0]) step--
     const depth = step < 0 ? 1 : depths[step]![1]
     return depth > minFactor ? depth : minFactor
   }
@@ -88,13 +102,14 @@ export class Guards {
   /** A guard that acts again before the start is over acts for twice as long. */
   private switchTo(guard: Guard): void {
     if (guard === this.guard) return
-    if (guard === 'none') this.doublings = 0
+    const { state } = this
+    if (guard === 'none') state.doublings = 0
     else if (guard !== 'start') {
-      this.held = holdDue * 2 ** this.doublings
-      this.doublings = Math.min(mostDoublings, this.doublings + 1)
+      state.held = holdDue * 2 ** state.doublings
+      state.doublings = Math.min(mostDoublings, state.doublings + 1)
     }
-    this.guard = guard
-    this.wins = 0
+    state.guard = guard
+    state.wins = 0
   }
 
   /** `due`: expected wins at the price sent. `bids`: the share of wins that this price is expected to keep. */
@@ -120,15 +135,16 @@ export class Guards {
 
   /** Takes the bids that had the time to win. */
   mature(now: number, noticeTimeout: number): Matured {
-    const { dues, newer, bids, wins } = this.sums.takeDue(now - noticeTimeout, this.newest)
-    const matured = { bids, wins: wins + this.late }
-    this.late = 0
+    const { state, sums } = this
+    const { dues, newer, bids, wins } = sums.takeDue(now - noticeTimeout, state.newest)
+    const matured = { bids, wins: wins + state.late }
+    state.late = 0
     // Only bids sent after the newest bid that won can be missing a notice because notices stopped.
-    this.due += newer
-    if (this.guard !== 'silence') this.held -= dues
-    if (this.winsEver < winsBeforeGuards) return matured
-    if (this.due > dueBeforeSilence) this.switchTo('silence')
-    else if (this.acts && this.guard !== 'silence' && this.held <= 0) this.switchTo('start')
+    state.due += newer
+    if (state.guard !== 'silence') state.held -= dues
+    if (state.winsEver < winsBeforeGuards) return matured
+    if (state.due > dueBeforeSilence) this.switchTo('silence')
+    else if (this.acts && state.guard !== 'silence' && state.held <= 0) this.switchTo('start')
     return matured
   }
 
@@ -150,23 +166,25 @@ export class Guards {
 
   /** A win that was reported to this node. `at`: when the bid was sent. */
   addWin(sentAt: number, sent: number, cleared: number, now: number, tried: boolean): void {
-    this.winsEver++
-    this.over += ((cleared > sent * 1.005 ? 1 : 0) - this.over) / Math.min(overWins, this.winsEver)
-    this.under += ((cleared < sent * tiny ? 1 : 0) - this.under) / Math.min(overWins, this.winsEver)
+    const { state } = this
+    const wins = Math.min(overWins, ++state.winsEver)
+    state.over += ((cleared > sent * 1.005 ? 1 : 0) - state.over) / wins
+    state.under += ((cleared < sent * tiny ? 1 : 0) - state.under) / wins
     this.received(1, tried ? 1 : 0, sentAt, now)
-    const isImplausible = this.over > overShare || this.under > tinyShare
-    if (this.winsEver > overWins && isImplausible && !this.acts) this.switchTo('cleared')
+    const isImplausible = state.over > overShare || state.under > tinyShare
+    if (state.winsEver > overWins && isImplausible && !this.acts) this.switchTo('cleared')
   }
 
   /** Wins that were reported to any node, `tried` of them at lowered and explored prices. */
   received(wins: number, tried: number, sentAt: number, now: number): void {
     if (!(wins > 0)) return
-    this.wins += tried
-    this.due = 0
-    if (sentAt > this.newest && sentAt <= now) this.newest = sentAt
-    if (!this.sums.addBack(0, 0, wins, sentAt)) this.late += wins
-    if (this.guard === 'silence') this.switchTo('start')
-    if (this.guard === 'start' && this.wins >= winsToEnd) this.switchTo('none')
+    const { state } = this
+    state.wins += tried
+    state.due = 0
+    if (sentAt > state.newest && sentAt <= now) state.newest = sentAt
+    if (!this.sums.addBack(0, 0, wins, sentAt)) state.late += wins
+    if (state.guard === 'silence') this.switchTo('start')
+    if (state.guard === 'start' && state.wins >= winsToEnd) this.switchTo('none')
   }
 
   /**
@@ -182,20 +200,13 @@ export class Guards {
   }
 
   saved() {
-    const { guard, wins, winsEver, held, doublings, over, due, newest, late } = this
-    const sums = this.sums.saved()
-    const fall = this.fall.saved()
-    const counts = { winsEver, held, doublings, over, due, newest, late }
-    return { guard, wins, fall, sums, ...counts }
+    return { state: { ...this.state }, fall: this.fall.saved(), sums: this.sums.saved() }
   }
 
-  /** A snapshot of an earlier version has more counts, which are left out. */
-  restoreGuards(saved: ReturnType<Guards['saved']>): void {
-    const { guard, wins, winsEver, held, doublings, over, due, newest, late } = saved
-    const counts = { winsEver, held, doublings, over, due, newest, late }
-    Object.assign(this, { guard, wins, ...counts })
-    this.sums.restoreSums(saved.sums)
-    this.fall.restoreHours(saved.fall)
+  restoreGuards({ state, fall, sums }: ReturnType<Guards['saved']>): void {
+    Object.assign(this.state, state)
+    this.sums.restoreSums(sums)
+    this.fall.restoreHours(fall)
   }
 
   /** The model returned a number that is not finite. */

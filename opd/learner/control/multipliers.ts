@@ -34,13 +34,6 @@ const mostMargin = 200
 const [errors, madeUpIn, madeUpLeast, mostAllowed] = [1.2, 0.6, 500, 1.4]
 /** Decisions that are counted. */
 const horizon = 50_000
-/**
- * While less than this share of what may be lost is lost, over so many decisions, multipliers fall faster. Otherwise those that rose
- * while nothing was known would stay for ten thousand bids above all that lowers a price.
- */
-const [unused, lately] = [0.25, 300]
-/** What may be lost counts as at least this share of the permitted loss, where multipliers fall faster. */
-const leastOfPermitted = 0.25
 /** Most bids keep their price at first. */
 const startSpend = 3
 const startWins = 1
@@ -82,14 +75,11 @@ export interface Decided {
 class Ledger {
   private base = 0
   private lost = 0
-  /** Mean loss of late, over the mean of expected wins. */
-  private recent = 0
 
   /** Expected wins (spend) of a bid at its own price, and what is lost of them, over the mean of expected wins. */
   addLoss(base: number, lost: number): void {
     this.base = this.base * (1 - 1 / horizon) + base
     this.lost = this.lost * (1 - 1 / horizon) + lost
-    this.recent += (lost - this.recent) / lately
   }
 
   /**
@@ -103,19 +93,9 @@ class Ledger {
     return within(permitted + by, 0, (mostAllowed * permitted * mean) / careful)
   }
 
-  /** The share by which gains and losses of a bid are divided before they move the multiplier. */
-  scale(permitted: number, allowed: number, { mean }: Multiple): number {
-    const isUnused = mean * this.recent < unused * allowed
-    const scale = isUnused ? Math.max(allowed, leastOfPermitted * permitted) : permitted
-    return scale + leastShare
-  }
-
-  saved(): number[] {
-    return [this.base, this.lost, this.recent]
-  }
-
-  restoreLosses([base = 0, lost = 0, recent = 0]: readonly number[]): void {
-    Object.assign(this, { base, lost, recent })
+  saved() {
+    const { base, lost } = this
+    return { base, lost }
   }
 }
 
@@ -143,22 +123,17 @@ export class Multipliers {
     return free(policy) ? 0 : this.wins * this.means[0]!
   }
 
-  /** Starts with the multipliers of another supplier. */
-  startFrom({ spend, wins, margin }: { spend: number; wins: number; margin: number }): void {
-    Object.assign(this, { spend, wins, margin })
+  saved() {
+    const { spend, wins, margin, seen, decisions, means, ledgerWins, ledgerSpend } = this
+    const numbers = { spend, wins, margin, seen, decisions }
+    return { numbers, means: [...means], ledgers: [ledgerWins.saved(), ledgerSpend.saved()] }
   }
 
-  saved(): number[] {
-    const { seen, means, decisions, ledgerWins, ledgerSpend } = this
-    return [seen, decisions, ...means, ...ledgerWins.saved(), ...ledgerSpend.saved()]
-  }
-
-  restoreMeans([seen = 0, decisions = 0, ...rest]: readonly number[]): void {
-    this.seen = seen
-    this.decisions = decisions
-    this.means.set(rest.slice(0, 4))
-    this.ledgerWins.restoreLosses(rest.slice(4, 7))
-    this.ledgerSpend.restoreLosses(rest.slice(7))
+  restoreMultipliers({ numbers, means, ledgers }: ReturnType<Multipliers['saved']>): void {
+    Object.assign(this, numbers)
+    this.means.set(means)
+    Object.assign(this.ledgerWins, ledgers[0])
+    Object.assign(this.ledgerSpend, ledgers[1])
   }
 
   /** `limited`: a guard limits prices, so what is kept now is no reason to lower the multipliers (anti-windup). */
@@ -197,11 +172,8 @@ export class Multipliers {
     const [permittedWins, permittedSpend] = [1 - minWins, 1 - minSpend]
     const mayWins = trust * ledgerWins.allowed(permittedWins, wins)
     const maySpend = trust * ledgerSpend.allowed(permittedSpend, spend)
-    const roomWins =
-      (ofMean * (mayWins - wins.mean * lost)) / ledgerWins.scale(permittedWins, mayWins, wins)
-    const roomSpend =
-      (ofMeanSpend * (maySpend - spend.mean * lost)) /
-      ledgerSpend.scale(permittedSpend, maySpend, spend)
+    const roomWins = (ofMean * (mayWins - wins.mean * lost)) / (permittedWins + leastShare)
+    const roomSpend = (ofMeanSpend * (maySpend - spend.mean * lost)) / (permittedSpend + leastShare)
     const by = gainLast + (gainFirst * gainFalls) / (gainFalls + this.decisions)
     this.wins = minWins > 0 ? moved(this.wins, roomWins, limited, least, most, by) : 0
     this.spend = minSpend > 0 ? moved(this.spend, roomSpend, limited, least, most, by) : 0

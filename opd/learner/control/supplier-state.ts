@@ -91,18 +91,21 @@ export class SupplierState {
   theta = 1
   lambda = 0
   exposures = 0
-  /** False: the policy has no floor and no target, so a lower win rate breaks nothing. */
-  guarded = true
-  /** The policy has a floor of wins or spend. */
-  private bound = false
   private readonly pool: Evidence
   /** The evidence of this supplier, and that of all suppliers. */
   private readonly both: readonly Evidence[]
-  private readonly known: Known = { wins: unmeasured(), spend: unmeasured(), trust: 0 }
-  private floor = 0
-  /** Whether the lowest winning price of most wins is known. */
-  private knowsLeast = false
-  private measureIn = measureEvery
+  private readonly measured = {
+    known: { wins: unmeasured(), spend: unmeasured(), trust: 0 } satisfies Known as Known,
+    floor: 0,
+    /** False: the policy has no floor and no target, so a lower win rate breaks nothing. */
+    guarded: true,
+    /** The policy has a floor of wins or spend. */
+    bound: false,
+    /** Whether the lowest winning price of most wins is known. */
+    knowsLeast: false,
+    /** Decisions until the next measurement. */
+    next: measureEvery,
+  }
   private readonly lossNotices = new LossNotices()
   private readonly tried: TriedBids
   private readonly visit: Visit | null
@@ -115,7 +118,16 @@ export class SupplierState {
     this.both = [this.evidence, pool]
   }
 
-  /** The share of bids that are explored; 0 while a guard acts. */
+  /** False: a lower win rate breaks no promise. */
+  get guarded(): boolean {
+    return this.measured.guarded
+  }
+
+  /**
+   * The share of bids that are explored, 0 to 1; 0 while a guard acts.
+   *
+   * @param usual the share of the policy, 0 to 1
+   */
   exploration(usual: number): number {
     if (this.guards.acts || this.exposures === 0) return 0
     const { first, last, falls, young, most } = exploration
@@ -123,12 +135,12 @@ export class SupplierState {
     return Math.min(Math.max(most, usual), usual * times)
   }
 
-  /** The share of explored bids that are priced near the best price. Early exploration covers all prices. */
-  get exploresNear(): number {
-    return this.pool.age < exploration.falls ? 0 : 0.5
-  }
-
-  /** Sets theta and lambda for one bid. */
+  /**
+   * Sets theta and lambda for one bid.
+   *
+   * @param policy of the integration
+   * @param mode of the integration
+   */
   loadPolicy(policy: Policy, mode: Mode): void {
     this.theta = this.multipliers.theta(policy, mode)
     this.lambda = this.multipliers.lambda(policy, mode)
@@ -139,38 +151,45 @@ export class SupplierState {
    * lower prices lose. Notices that have the lowest winning price show it as well.
    */
   get heldShare(): number {
-    if (!this.bound || this.knowsLeast) return 0
+    if (!this.measured.bound || this.measured.knowsLeast) return 0
     const { first, last, falls } = held
     return last + ((first - last) * falls) / (this.pool.age + falls)
   }
 
-  /** A treated or explored bid was priced. */
+  /**
+   * A treated or explored bid was priced.
+   *
+   * @param policy of the integration
+   * @param mode of the integration
+   * @param bid prices are CPM in the base currency
+   */
   decided(policy: Policy, mode: Mode, bid: Decided): void {
-    this.floor = mode === 'margin' ? 0 : (policy.minWinRate ?? 0.97)
-    this.guarded = mode === 'margin' || !free(policy)
-    this.bound = mode !== 'margin' && this.guarded
-    if (--this.measureIn <= 0) this.visit?.mark()
+    const { multipliers, evidence, measured, guards } = this
+    measured.floor = mode === 'margin' ? 0 : (policy.minWinRate ?? 0.97)
+    measured.guarded = mode === 'margin' || !free(policy)
+    measured.bound = mode !== 'margin' && measured.guarded
+    if (--measured.next <= 0) this.visit?.mark()
     if (!Number.isFinite(bid.winIn + bid.winOut + bid.out)) {
-      this.guards.notFinite()
+      guards.notFinite()
       return
     }
-    const { multipliers, evidence, known, guards } = this
-    multipliers.decided(policy, mode, bid, evidence, known, guards.acts)
+    multipliers.decided(policy, mode, bid, evidence, measured.known, guards.acts)
   }
 
   /** Measures what is kept, if enough was decided since. It takes longer than a decision, so none waits for it. */
   measure(): void {
-    if (this.measureIn > 0) return
-    this.measureIn = measureEvery
-    const { evidence, pool, guards, multipliers, known } = this
+    const { evidence, pool, guards, multipliers, measured } = this
+    const { known } = measured
+    if (measured.next > 0) return
+    measured.next = measureEvery
     for (const kind of kinds) {
       measureLoss(pool, kind, pooled)
       measureLoss(evidence, kind, known[kind], pooled)
     }
     known.trust = this.tried.trust
-    this.knowsLeast =
+    measured.knowsLeast =
       evidence.total('optimised', 'knownWinsIn') > mostly * evidence.total('optimised', 'wins')
-    if (!guards.checkKept(evidence, this.floor - killBelow)) return
+    if (!guards.checkKept(evidence, measured.floor - killBelow)) return
     // The evidence is of prices that are no longer sent.
     evidence.reset()
     multipliers.spend *= 1.5
@@ -182,6 +201,12 @@ export class SupplierState {
     return sentAt >= this.pool.from
   }
 
+  /**
+   * A bid was sent.
+   *
+   * @param outcome what its features say
+   * @param noticeTimeout milliseconds after which a bid without a notice counts as not won
+   */
   exposed(outcome: Outcome, noticeTimeout: number): void {
     const { winIn, winOut } = outcome
     this.exposures++
@@ -195,8 +220,11 @@ export class SupplierState {
   }
 
   /**
-   * It is known whether an exposure won, which represents `weight` bids. Bids of which it is not known yet are no evidence: those
-   * at lower prices are the newest after a start, and the oldest after a guard acted.
+   * It is known whether an exposure won. Bids of which it is not known yet are no evidence: those at lower prices are the newest
+   * after a start, and the oldest after a guard acted.
+   *
+   * @param outcome what its features say
+   * @param weight bids that it represents, 1 or more
    */
   resolved(outcome: Outcome, weight: number): void {
     const group = groupOf(outcome)
@@ -207,7 +235,14 @@ export class SupplierState {
       for (const evidence of this.both) evidence.exposed(group, outcome)
   }
 
-  /** `isResolved` false: a crash lost the exposure, so it is no evidence, and neither is its win. */
+  /**
+   * A win that was reported to this node.
+   *
+   * @param outcome what its features say
+   * @param cleared CPM in the base currency
+   * @param now milliseconds since the epoch
+   * @param isResolved false: a crash lost the exposure, so it is no evidence, and neither is its win
+   */
   addWin(outcome: Outcome, cleared: number, now: number, isResolved = true): void {
     const { inBa, sent, weight } = outcome
     const group = groupOf(outcome)
@@ -220,13 +255,24 @@ export class SupplierState {
     for (const evidence of this.both) evidence.addWin(group, inBa, Math.min(cleared, sent), weight)
   }
 
-  /** A win of a bid that competed at its own price, although a lower one was sent. */
+  /**
+   * A win of a bid that competed at its own price, although a lower one was sent.
+   *
+   * @param outcome what its features say
+   * @param cleared CPM in the base currency
+   * @param now milliseconds since the epoch
+   */
   wonUnapplied({ sentAt, inBa }: Outcome, cleared: number, now: number): void {
     this.visit?.mark()
     this.guards.addWin(sentAt, inBa, cleared, now, false)
   }
 
-  /** A bid of the past, and the price at which it cleared; null: it lost. The guards, which compare present sums, leave it out. */
+  /**
+   * A bid of the past. The guards, which compare present sums, leave it out.
+   *
+   * @param outcome what its features say
+   * @param cleared CPM in the base currency; null: it lost
+   */
   settled(outcome: Outcome, cleared: number | null): void {
     this.exposures++
     const group = groupOf(outcome)
@@ -241,7 +287,12 @@ export class SupplierState {
     }
   }
 
-  /** A notice had the lowest winning price. */
+  /**
+   * A notice had the lowest winning price.
+   *
+   * @param outcome what the features of the bid say
+   * @param least CPM in the base currency; above the price sent: the bid lost
+   */
   learnLeast(outcome: Outcome, least: number): void {
     const { inBa, sent } = outcome
     const lost = least > sent
@@ -253,7 +304,11 @@ export class SupplierState {
       evidence.addLeast(group, inBa, sent, least, lost ? perNotice : 1)
   }
 
-  /** Removes an exposure that must not train the model. */
+  /**
+   * Removes an exposure that must not train the model.
+   *
+   * @param outcome what its features say
+   */
   withdrawn(outcome: Outcome): void {
     const group = groupOf(outcome)
     if (group === null || !this.isEvidence(outcome)) return
@@ -275,45 +330,26 @@ export class SupplierState {
   }
 
   saved() {
-    const { evidence, multipliers, guards, exposures, known, floor, lossNotices } = this
-    const { spend, wins, margin } = multipliers
+    const { exposures, evidence, multipliers, guards, lossNotices, measured } = this
     return {
       exposures,
       sums: [...evidence.sums],
       age: evidence.age,
-      multipliers: [spend, wins, margin] as [number, number, number],
-      means: multipliers.saved(),
+      multipliers: multipliers.saved(),
       guards: guards.saved(),
-      measured: {
-        known,
-        floor,
-        guarded: this.guarded,
-        bound: this.bound,
-        knowsLeast: this.knowsLeast,
-        measureIn: this.measureIn,
-      },
       lossNotices: lossNotices.saved(),
+      measured: structuredClone(measured),
     }
   }
 
-  restoreState(from: Saved): void {
+  restoreState(saved: Saved): void {
     this.visit?.mark()
-    this.exposures = from.exposures
+    this.exposures = saved.exposures
     // The age determines how many bids the evidence covers.
-    this.evidence.restoreSums(from.sums, from.age)
-    const [spend, wins, margin] = from.multipliers
-    this.multipliers.startFrom({ spend, wins, margin })
-    this.multipliers.restoreMeans(from.means)
-    this.guards.restoreGuards(from.guards)
-    this.lossNotices.restoreCounts(from.lossNotices)
-    const { known, floor, guarded, bound, knowsLeast, measureIn } = from.measured
-    this.floor = floor
-    this.guarded = guarded
-    this.bound = bound
-    this.knowsLeast = knowsLeast
-    this.measureIn = measureIn
-    Object.assign(this.known.wins, known.wins)
-    Object.assign(this.known.spend, known.spend)
-    this.known.trust = known.trust
+    this.evidence.restoreSums(saved.sums, saved.age)
+    this.multipliers.restoreMultipliers(saved.multipliers)
+    this.guards.restoreGuards(saved.guards)
+    this.lossNotices.restoreCounts(saved.lossNotices)
+    Object.assign(this.measured, structuredClone(saved.measured))
   }
 }

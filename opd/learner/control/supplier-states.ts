@@ -5,8 +5,6 @@ import { SupplierState, TriedBids } from './supplier-state.ts'
 import { suppliersKept, Visits } from './visits.ts'
 import { WinRateCusum } from './win-rate-cusum.ts'
 
-/** Bids after which a supplier's multipliers are copied to a new supplier. */
-const settledIn = 2000
 /** Suppliers that are restored in one slice. */
 const suppliersAtOnce = 50
 
@@ -31,6 +29,11 @@ export class SupplierStates {
   private now = 0
   private noticeTimeout = 30_000
 
+  /**
+   * The state of a supplier and mode, new at the first call. It is not kept if there are `suppliersKept` already.
+   *
+   * @param supplier as `supplierKey` makes it of supplier and mode
+   */
   stateOf(supplier: number): SupplierState {
     return this.suppliers.get(supplier) ?? this.admit(supplier)
   }
@@ -43,11 +46,6 @@ export class SupplierStates {
       this.tried,
       isKept ? visits.addSupplier(states.length) : null,
     )
-    for (const other of states)
-      if (other.exposures >= settledIn) {
-        state.multipliers.startFrom(other.multipliers)
-        break
-      }
     if (isKept) {
       this.suppliers.set(supplier, state)
       states.push(state)
@@ -55,6 +53,12 @@ export class SupplierStates {
     return state
   }
 
+  /**
+   * Measures what is kept, and looks for falls of the win rate.
+   *
+   * @param now milliseconds since the epoch
+   * @param noticeTimeout milliseconds after which a bid without a notice counts as not won
+   */
   advance(now: number, noticeTimeout: number): void {
     this.now = now
     this.noticeTimeout = noticeTimeout
@@ -78,7 +82,11 @@ export class SupplierStates {
       if (guarded && guards.expects(1) !== null) guards.dropped()
   }
 
-  /** The model was fitted. Nothing was measured before the first fit. */
+  /**
+   * The model was fitted. Nothing was measured before the first fit.
+   *
+   * @param now milliseconds since the epoch
+   */
   fitted(now: number): void {
     const { pool, states } = this
     if (pool.from > 0) return
@@ -96,6 +104,7 @@ export class SupplierStates {
     return records
   }
 
+  /** @param records sums of another node since its last delta, as its `delta` returned them */
   merge(records: Uint8Array): void {
     for (const [supplier, sums] of readRecords(records))
       this.stateOf(supplier).merge(sums, this.now, this.noticeTimeout)
@@ -117,7 +126,7 @@ export class SupplierStates {
     }
   }
 
-  /** In slices. */
+  /** @param saved what `saved` and `rest` returned; restored in slices */
   *restoring({ suppliers, fall, pool, tried, clock }: Saved): Generator<undefined, void> {
     this.tried.restoreCounts(tried)
     ;[this.now, this.noticeTimeout] = clock

@@ -23,17 +23,19 @@ const sameHour = 0.9
 export class WinRateCusum {
   private readonly memory: number
   private readonly alarm: number
-  private bids = 0
-  private wins = 0
-  private recentBids = 0
-  private recentWon = 0
-  private last = 0
-  private hour = -1
-  private hourBids = 0
-  private hourWon = 0
+  private readonly state = {
+    bids: 0,
+    wins: 0,
+    recentBids: 0,
+    recentWon: 0,
+    last: 0,
+    hour: -1,
+    hourBids: 0,
+    hourWon: 0,
+    cusum: 0,
+  }
   /** Wins per bid in each hour of the last day; 0: not known. */
   readonly hours = new Float64Array(24)
-  cusum = 0
 
   /**
    * `memory`: milliseconds of the reference. At a constant rate an `alarm` of 10 is false once in a million expected wins.
@@ -45,8 +47,9 @@ export class WinRateCusum {
   }
 
   /** Wins that the reference expects of so many bids; null: it has too few wins to be one of the references of all suppliers. */
-  expects(bids: number): number | null {
-    return this.wins < winsOfAll ? null : (bids * this.wins) / this.bids
+  expects(among: number): number | null {
+    const { bids, wins } = this.state
+    return wins < winsOfAll ? null : (among * wins) / bids
   }
 
   /**
@@ -54,54 +57,51 @@ export class WinRateCusum {
    * wins. Returns whether the rate fell.
    */
   seen(bids: number, wins: number, now: number): boolean {
-    const known = this.wins >= winsBefore
-    const expected = known ? (bids * this.wins) / this.bids : wins
+    const { state } = this
+    const known = state.wins >= winsBefore
+    const expected = known ? (bids * state.wins) / state.bids : wins
     this.remember(bids, wins, expected, now)
     if (!known) return false
-    this.cusum = Math.max(0, this.cusum + expected * (1 - fallen) + wins * ratioOfWin)
-    if (this.cusum < this.alarm) return false
+    state.cusum = Math.max(0, state.cusum + expected * (1 - fallen) + wins * ratioOfWin)
+    if (state.cusum < this.alarm) return false
     this.begin()
     const before = this.hours[Math.floor(now / hourLong) % 24]!
-    return before === 0 || this.recentWon < sameHour * before * this.recentBids
+    return before === 0 || state.recentWon < sameHour * before * state.recentBids
   }
 
   /** Replaces the reference by the recent rate. */
   begin(): void {
-    this.cusum = 0
-    this.bids = this.recentBids
-    this.wins = this.recentWon
+    const { recentBids, recentWon } = this.state
+    Object.assign(this.state, { cusum: 0, bids: recentBids, wins: recentWon })
   }
 
   private remember(bids: number, wins: number, expected: number, now: number): void {
-    const passed = this.last === 0 ? 0 : Math.max(0, now - this.last)
-    this.last = now
+    const { state } = this
+    const passed = state.last === 0 ? 0 : Math.max(0, now - state.last)
+    state.last = now
     // The reference covers `memory` milliseconds or `leastWins`, whichever is longer.
     const forgotten = Math.min(1, passed / this.memory, expected / leastWins)
-    this.bids += bids - this.bids * forgotten
-    this.wins += wins - this.wins * forgotten
+    state.bids += bids - state.bids * forgotten
+    state.wins += wins - state.wins * forgotten
     const faded = Math.min(1, expected / recentWins)
-    this.recentBids += bids - this.recentBids * faded
-    this.recentWon += wins - this.recentWon * faded
+    state.recentBids += bids - state.recentBids * faded
+    state.recentWon += wins - state.recentWon * faded
     const hour = Math.floor(now / hourLong) % 24
-    if (hour !== this.hour) {
-      if (this.hour >= 0 && this.hourWon >= hourWinsBefore)
-        this.hours[this.hour] = this.hourWon / this.hourBids
-      this.hour = hour
-      this.hourBids = 0
-      this.hourWon = 0
+    if (hour !== state.hour) {
+      if (state.hour >= 0 && state.hourWon >= hourWinsBefore)
+        this.hours[state.hour] = state.hourWon / state.hourBids
+      Object.assign(state, { hour, hourBids: 0, hourWon: 0 })
     }
-    this.hourBids += bids
-    this.hourWon += wins
+    state.hourBids += bids
+    state.hourWon += wins
   }
 
   saved() {
-    const { bids, wins, recentBids, recentWon, last, hour, hourBids, hourWon, cusum } = this
-    const state = { bids, wins, recentBids, recentWon, last, hour, hourBids, hourWon, cusum }
-    return { state, hours: [...this.hours] }
+    return { state: { ...this.state }, hours: [...this.hours] }
   }
 
   restoreHours({ state, hours }: ReturnType<WinRateCusum['saved']>): void {
-    Object.assign(this, state)
+    Object.assign(this.state, state)
     this.hours.set(hours)
   }
 }

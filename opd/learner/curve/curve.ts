@@ -41,7 +41,13 @@ export class Curve {
   /** The weights changed since they were added up. */
   private stale = false
 
-  /** Loads the weights of a bid. All other methods are about the bid that was loaded last. */
+  /**
+   * Loads the weights of a bid. All other methods are about the bid that was loaded last.
+   *
+   * @param keys hashes by `keyAt`, 0: the bid has no such key; copied
+   * @param lnIn natural logarithm of its own price, CPM in the base currency
+   * @param floored whether it has a floor
+   */
   loadBid(keys: Uint32Array, lnIn: number, floored: boolean): void {
     this.lnIn = lnIn
     this.floored = floored
@@ -64,8 +70,15 @@ export class Curve {
   }
 
   /**
-   * Writes the win probability at prices of a grid into `out`: of every `by`-th tick from `from` to `to` whose probability is
-   * not known yet (below 0). A decision spends most of its time in this loop, so it calls nothing that it can read before.
+   * Writes the win probability at prices of a grid. A decision spends most of its time in this loop, so it calls nothing that it
+   * can read before.
+   *
+   * @param grid its prices by tick
+   * @param ticks of the places of `out`
+   * @param out probabilities; those that are known already, 0 or more, are left as they are
+   * @param from the first place
+   * @param to the last place, included
+   * @param by distance of two places, 1 or more
    */
   sweep(
     grid: Grid,
@@ -88,7 +101,11 @@ export class Curve {
     }
   }
 
-  /** The probability to win at any price. */
+  /**
+   * The probability to win, 0 to 1. Sets `tick`.
+   *
+   * @param price CPM in the base currency, above 0
+   */
   wins(price: number): number {
     const ln = Math.log(price)
     this.tick = tickOf(ln)
@@ -97,9 +114,12 @@ export class Curve {
   }
 
   /**
-   * Trains with one observation of the loaded bid at `price`: an exposure (as if lost), or its win (the difference). The step is
-   * linear in the outcome, so the two may be trained separately and on different nodes. `sign` -1 reverts an exposure. Only
-   * exposures change variances.
+   * Trains with one observation of the loaded bid. The step is linear in the outcome, so exposure and win may be trained
+   * separately and on different nodes.
+   *
+   * @param price that was sent, CPM in the base currency
+   * @param part an exposure (as if lost), or its win (the difference). Only exposures change variances.
+   * @param sign -1 reverts an exposure
    */
   train(price: number, part: 'exposure' | 'win', sign: 1 | -1 = 1): void {
     if (this.stale) this.sumUp()
@@ -114,12 +134,22 @@ export class Curve {
     step.move((sign * this.x) / allUsual, sign / allUsual)
   }
 
-  /** The share of wins that clear below the price sent: a lower price saves nothing there. `second`: a second-price auction. */
+  /**
+   * The share of wins that clear below the price sent: a lower price saves nothing there. 0 to 1.
+   *
+   * @param second the bid is of a second-price auction
+   */
   saving(second: boolean): number {
     const share = this.sums[savingSum(second)]!
     return share < leastSaving ? 0 : share > 1 ? 1 : share
   }
 
+  /**
+   * Trains with a win of the loaded bid.
+   *
+   * @param second the bid is of a second-price auction
+   * @param saved it cleared below the price sent
+   */
   trainSaving(second: boolean, saved: boolean): void {
     const sum = savingSum(second)
     const all = savingNoise + this.loaded.gather(sum, 1, this.step)

@@ -15,7 +15,14 @@ export class WinForm {
   private t = 0
   private f = 0
 
-  /** Q, T and F are probabilities. `b` is the logarithm of the slope, which stays between e^-1 and e^4. */
+  /**
+   * Sets the parameters of one bid.
+   *
+   * @param q share that can be won at all, 0 to 1
+   * @param t share that is won at any price, 0 to 1
+   * @param f share that is won at the floor, 0 to 1
+   * @param b logarithm of the slope, bounded to -1 to 4
+   */
   set(q: number, t: number, f: number, b: number): void {
     this.q = q
     this.t = t
@@ -24,7 +31,13 @@ export class WinForm {
     this.slope = Math.exp(b < -1 ? -1 : b > 4 ? 4 : b)
   }
 
-  /** W0, and its derivatives into `gradient`. */
+  /**
+   * W0, and its derivatives into `gradient`.
+   *
+   * @param s the logistic part, 0 to 1
+   * @param lnF logarithm of price over own price, at most 0
+   * @param x logarithm of the own price less its usual value
+   */
   derive(s: number, lnF: number, x: number): number {
     const { gradient, q, l, t, f } = this
     const inner = l + (1 - l) * s

@@ -57,13 +57,3 @@ export const blockMask = Int32Array.from(widths, (width) => -(2 ** Math.ceil(Mat
 /** By weight of all blocks: its sum, and its prior variance. */
 export const sumOf = Uint8Array.from(blocks.flatMap(({ sums }) => sums))
 export const priorOf = Float64Array.from(blocks.flatMap(({ priors }) => priors))
-
-/** By sum: pairs of a key and a place in the key's block. */
-export const placesOf: readonly Int32Array[] = Array.from({ length: sumCount }, (_each, sum) =>
-  Int32Array.from(
-    blocks.flatMap(({ sums }, key) => {
-      const index = sums.indexOf(sum)
-      return index < 0 ? [] : [key, index]
-    }),
-  ),
-)

@@ -28,6 +28,7 @@ export class PriceDensities {
   private keyIndex = -1
   private first = 0
 
+  /** @param densities of the last fit, which replace those before; the arrays are kept, and not copied */
   set({ keys, firsts, formShares, cumulative }: Densities): void {
     this.firsts = firsts
     this.formShares = formShares

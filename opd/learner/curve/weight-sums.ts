@@ -1,14 +1,5 @@
 /** Finds the blocks of a bid's weights, adds the weights up, and collects them for a step. */
-import {
-  blockFrom,
-  blockHalf,
-  blockMask,
-  blockWidth,
-  placesOf,
-  priorOf,
-  sumCount,
-  sumOf,
-} from './layout.ts'
+import { blockFrom, blockHalf, blockMask, blockWidth, priorOf, sumCount, sumOf } from './layout.ts'
 import { keyCount, means, savingMeans } from './priors.ts'
 import type { Step, Weights } from './weights.ts'
 
@@ -64,19 +55,16 @@ export class WeightSums {
 
   /** Collects the weights of one sum for a step, with the derivative g. Returns their variance times g^2. */
   gather(sum: number, g: number, step: Step): number {
-    const { slots } = this
-    const places = placesOf[sum]!
+    const { slots, present, count } = this
     let spread = 0
     step.clear()
-    for (let n = 0; n < places.length; n += 2) {
-      const key = places[n]!
-      const slot = slots[key]!
-      if (slot < 0) continue
-      spread += step.addDerivative(
-        slot + places[n + 1]!,
-        priorOf[blockFrom[key]! + places[n + 1]!]!,
-        g,
-      )
+    for (let n = 0; n < count; n++) {
+      const key = present[n]!
+      const from = blockFrom[key]!
+      const end = from + blockWidth[key]!
+      for (let index = from; index < end; index++)
+        if (sumOf[index] === sum)
+          spread += step.addDerivative(slots[key]! + index - from, priorOf[index]!, g)
     }
     return spread
   }

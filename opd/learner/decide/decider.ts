@@ -18,8 +18,6 @@ import { type PriceQuery, PriceSearch } from './price-search.ts'
 const cold = { wins: 5, bids: 300, factor: 0.95 }
 /** The lowest factor that is explored: below it little is won, and no price is chosen. */
 const exploredLeast = 0.5
-/** Explored prices near the best price differ from it by at most this share. */
-const nearBy = 0.2
 /** Share of explored bids if the policy has none: the default of the configuration. */
 const usualExplore = 0.005
 
@@ -61,7 +59,11 @@ export class Decider {
     this.suppliers = suppliers
   }
 
-  /** `isFrozen`: the decision changes no multiplier. */
+  /**
+   * Decides as `Learner.decide` says.
+   *
+   * @param isFrozen the decision changes no multiplier
+   */
   decide(
     facts: BidFacts,
     policy: Policy,
@@ -106,7 +108,7 @@ export class Decider {
     const explore = state.exploration(sound(policy.explore, 0, 1, usualExplore))
     const explores = explore > 0 && random() < explore
     decision.propensity = (1 - holdout) * (explores ? explore : 1 - explore)
-    if (explores) this.explore(decision, Math.max(least, exploredLeast), state.exploresNear, random)
+    if (explores) this.explore(decision, Math.max(least, exploredLeast), random)
     else if (!isCold && decision.outBa < inBa && auction.held < state.heldShare) {
       decision.held = true
       this.keepPrice(decision)
@@ -135,17 +137,12 @@ export class Decider {
     return decision
   }
 
-  /** The factor is uniform over the permitted ones, or (share `near`) over those near the best one: a mixture of two densities. */
-  private explore(decision: OwnDecision, least: number, near: number, random: () => number): void {
+  /** The factor is uniform over the permitted ones. */
+  private explore(decision: OwnDecision, least: number, random: () => number): void {
     decision.arm = 'explored'
-    const from = Math.max(least, decision.factor * (1 - nearBy))
-    const to = Math.min(1, decision.factor * (1 + nearBy))
-    const [low, high] = random() < near ? [from, to] : [least, 1]
-    const factor = low + random() * (high - low)
-    decision.density =
-      (1 - near) / (1 - least) + (factor >= from && factor <= to ? near / (to - from) : 0)
-    decision.factor = factor
-    decision.outBa = Math.min(decision.inBa, decision.inBa * factor)
+    decision.density = 1 / (1 - least)
+    decision.factor = least + random() * (1 - least)
+    decision.outBa = Math.min(decision.inBa, decision.inBa * decision.factor)
     decision.winOut = Math.min(decision.winIn, this.curve.wins(decision.outBa))
   }
 

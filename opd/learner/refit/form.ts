@@ -175,16 +175,15 @@ export class Form {
 
   /** Minus the logarithm of the posterior, and its gradient into `into`. */
   private posterior(
-    { row, lnPrice, won }: Observations,
+    observed: Observations,
     prior: Float64Array,
     isForm: Uint8Array,
     point: Float64Array,
     into: Float64Array,
   ): number {
-    const { rows, x } = this
-    const { gradient } = this.form
-    const { form: places } = rows
-    x.set(point)
+    const { rows } = this
+    const { row, won } = observed
+    this.x.set(point)
     let value = 0
     into.fill(0)
     for (let n = 1; n < point.length; n++) {
@@ -192,48 +191,49 @@ export class Form {
       value += (0.5 * point[n]! * point[n]!) / prior[n]!
       into[n] = point[n]! / prior[n]!
     }
-    for (let n = 0, loaded = -1; n < row.length; n++) {
-      const index = row[n]!
-      const weight = this.weight[index]!
-      if (weight === 0) continue
-      if (index !== loaded) this.loadRow(index)
-      loaded = index
-      const w = this.derive(index, lnPrice[n]!)
-      value += weight * lossOf(w, won[n] === 1, rows.arrived[index]!)
-      const by = weight * slopeOf(w, won[n] === 1, rows.arrived[index]!)
-      const first = index * width
-      let place = first
-      for (let sum = 0; sum < parameterCount; sum++) {
-        const end = first + ends[sum]!
-        const g = by * gradient[sum]!
-        for (; place < end; place++) into[places[place]!]! += g
-      }
-    }
+    this.addDerivatives(observed, into, false, (w, n, weight) => {
+      const arrived = rows.arrived[row[n]!]!
+      value += weight * lossOf(w, won[n] === 1, arrived)
+      return weight * slopeOf(w, won[n] === 1, arrived)
+    })
     into[0] = 0
     return value
   }
 
   /** Sets `precision` to the expected (Fisher) information of each weight. */
-  private fisher({ row, lnPrice }: Observations, prior: Float64Array, isForm: Uint8Array): void {
-    const { rows, precision } = this
-    const { gradient } = this.form
+  private fisher(observed: Observations, prior: Float64Array, isForm: Uint8Array): void {
+    const { precision } = this
     for (let n = 1; n < precision.length; n++) if (isForm[n] === 1) precision[n] = 1 / prior[n]!
+    this.addDerivatives(observed, precision, true, (w, _n, weight) => weight / (w * (1 - w)))
+    precision[0] = 1
+  }
+
+  /**
+   * For each observation, adds the derivatives of W0 by the weights of its row, or their squares, to `into`. `by`: the factor of
+   * the nth observation, from W0 and the weight of its row.
+   */
+  private addDerivatives(
+    { row, lnPrice }: Observations,
+    into: Float64Array,
+    squares: boolean,
+    by: (w: number, n: number, weight: number) => number,
+  ): void {
+    const { form: places } = this.rows
+    const { gradient } = this.form
     for (let n = 0, loaded = -1; n < row.length; n++) {
       const index = row[n]!
       const weight = this.weight[index]!
       if (weight === 0) continue
       if (index !== loaded) this.loadRow(index)
       loaded = index
-      const w = this.derive(index, lnPrice[n]!)
-      const by = weight / (w * (1 - w))
+      const factor = by(this.derive(index, lnPrice[n]!), n, weight)
       const first = index * width
       let place = first
       for (let sum = 0; sum < parameterCount; sum++) {
         const end = first + ends[sum]!
-        const g = by * gradient[sum]! ** 2
-        for (; place < end; place++) precision[rows.form[place]!]! += g
+        const g = factor * (squares ? gradient[sum]! ** 2 : gradient[sum]!)
+        for (; place < end; place++) into[places[place]!]! += g
       }
     }
-    precision[0] = 1
   }
 }

@@ -1,18 +1,15 @@
-/**
- * The job of a refit and its result, as bytes. Each part begins at a multiple of 4.
- *
- *   job     magic  rows  -  now | features | outcome | least | arrived
- *   result  magic  weights  placements  - | slots | means | variances | keys | firsts | shares | cumulative
- */
-import { binCount, type Densities } from '../curve/price-density.ts'
-import { featureBytes } from '../features.ts'
-import { bytesOf, joined, reader, viewOf } from '../frame.ts'
-import { bins } from '../train/delay-shapes.ts'
+/** The job of a refit and its result, as frames. */
+import { drained } from '../../base/slices.ts'
+import type { Densities } from '../curve/price-density.ts'
+import { framed, joined, unframing, viewOf } from '../frame.ts'
 import type { RowArrays, SettledRows } from './settled-rows.ts'
 
-const [jobMagic, resultMagic] = [0x62774a31, 0x62775231]
-const [jobHead, resultHead] = [24, 16]
-const alignment = 4
+const [jobMagic, resultMagic] = [0x62774a32, 0x62775232]
+const jobParts = ['features', 'outcome', 'least', 'now', 'arrived'] as const
+const resultParts = [
+  ...(['slots', 'means', 'variances'] as const),
+  ...(['keys', 'firsts', 'formShares', 'cumulative'] as const),
+] as const
 
 export interface Job extends RowArrays {
   /** Milliseconds since the epoch. */
@@ -27,49 +24,30 @@ interface Fitted extends Densities {
   variances: Float32Array
 }
 
-const aligned = (head: Uint8Array, parts: readonly ArrayBufferView[]) =>
-  joined([
-    head,
-    ...parts.flatMap((part) => [bytesOf(part), new Uint8Array(-part.byteLength & (alignment - 1))]),
-  ])
-
-function writeJob({ features, outcome, least, now, arrived }: Job): Uint8Array {
-  const head = new Uint8Array(jobHead)
-  const view = viewOf(head)
-  view.setUint32(0, jobMagic)
-  view.setUint32(4, outcome.length)
-  view.setFloat64(16, now)
-  return aligned(head, [features, outcome, least, arrived])
-}
+const writeJob = (job: Job): Uint8Array =>
+  joined(drained(framed(jobMagic, jobParts, { ...job, now: Float64Array.of(job.now) })))
 
 export function readJob(bytes: Uint8Array): Job {
-  const view = viewOf(bytes)
-  if (bytes.length < jobHead || view.getUint32(0) !== jobMagic)
-    throw new RangeError('not a job of a refit')
-  const rows = view.getUint32(4)
-  const take = reader(bytes, jobHead, alignment)
+  const read = drained(unframing(jobMagic, jobParts, bytes))
+  if (read === null) throw new RangeError('not a job of a refit')
+  const { features, outcome, least, now, arrived } = read
   return {
-    features: take(rows * featureBytes),
-    outcome: take(rows),
-    least: new Float32Array(take(4 * rows).buffer),
-    arrived: new Float32Array(take(4 * (bins + 1)).buffer),
-    now: view.getFloat64(16),
+    ...{ features, outcome, least: floats(least), arrived: floats(arrived) },
+    now: new Float64Array(copied(now))[0]!,
   }
 }
 
-export function writeFitted(fitted: Fitted): Uint8Array {
-  const { slots, means, variances, keys, firsts, formShares, cumulative } = fitted
-  const head = new Uint8Array(resultHead)
-  const view = viewOf(head)
-  view.setUint32(0, resultMagic)
-  view.setUint32(4, slots.length)
-  view.setUint32(8, keys.length)
-  return aligned(head, [slots, means, variances, keys, firsts, formShares, cumulative])
-}
+/** Copies, because the bytes of a part may begin at any place. */
+const copied = (bytes: Uint8Array): ArrayBuffer => new Uint8Array(bytes).buffer
+const floats = (bytes: Uint8Array) => new Float32Array(copied(bytes))
+const words = (bytes: Uint8Array) => new Uint32Array(copied(bytes))
+
+export const writeFitted = (fitted: Fitted): Uint8Array =>
+  joined(drained(framed(resultMagic, resultParts, fitted)))
 
 /** Whether bytes are the result of a refit, damaged or not. */
 export const isRefit = (bytes: Uint8Array): boolean =>
-  bytes.length >= resultHead && viewOf(bytes).getUint32(0) === resultMagic
+  bytes.length >= 4 && viewOf(bytes).getUint32(0) === resultMagic
 
 /**
  * null: damaged, or not a result of a refit.
@@ -77,20 +55,18 @@ export const isRefit = (bytes: Uint8Array): boolean =>
  * @param bytes what `refit` returned, perhaps on another node
  */
 export function readFitted(bytes: Uint8Array): Fitted | null {
-  if (!isRefit(bytes)) return null
-  const view = viewOf(bytes)
-  const [weights, places] = [view.getUint32(4), view.getUint32(8)]
-  if (resultHead + 4 * (3 * weights + (3 + binCount) * places) !== bytes.length) return null
-  const take = reader(bytes, resultHead)
-  return {
-    slots: new Uint32Array(take(4 * weights).buffer),
-    means: new Float32Array(take(4 * weights).buffer),
-    variances: new Float32Array(take(4 * weights).buffer),
-    keys: new Uint32Array(take(4 * places).buffer),
-    firsts: new Int32Array(take(4 * places).buffer),
-    formShares: new Float32Array(take(4 * places).buffer),
-    cumulative: new Float32Array(take(4 * places * binCount).buffer),
-  }
+  const read = drained(unframing(resultMagic, resultParts, bytes))
+  return read === null
+    ? null
+    : {
+        slots: words(read.slots),
+        means: floats(read.means),
+        variances: floats(read.variances),
+        keys: words(read.keys),
+        firsts: new Int32Array(copied(read.firsts)),
+        formShares: floats(read.formShares),
+        cumulative: floats(read.cumulative),
+      }
 }
 
 /**
@@ -110,13 +86,24 @@ export class RefitSchedule {
     return [this.rows, Number.isFinite(this.fittedAt) ? this.fittedAt : 0]
   }
 
-  /** The last refit was of so many rows. */
+  /**
+   * Sets the last refit.
+   *
+   * @param rows that had settled then, of all times (`SettledRows.settled`)
+   * @param now milliseconds since the epoch
+   */
   fitted(rows: number, now: number): void {
     this.rows = rows
     this.fittedAt = now
   }
 
-  /** null: no refit is due. */
+  /**
+   * The bytes of a job, which counts as done; null: no refit is due.
+   *
+   * @param settled the window; copied
+   * @param now milliseconds since the epoch
+   * @param arrived shares of notices by age (`NoticeDelays.shares`)
+   */
   job(settled: SettledRows, now: number, arrived: Float32Array): Uint8Array | null {
     if (settled.size < fewest || now - this.fittedAt < interval) return null
     if (settled.settled - this.rows < Math.min(newRows, settled.settled * growth)) return null

@@ -47,7 +47,11 @@ export class SettledRows {
   private readonly early = new Map<number, number>()
   private position = 0
 
-  /** Adds an exposure that settled, as lost for now. */
+  /**
+   * Adds an exposure that settled, as lost for now. The oldest row is dropped when the window is full.
+   *
+   * @param features whole; copied
+   */
   addRow(features: Uint8Array): void {
     const { rows, heads, position } = this
     const from = position * featureBytes
@@ -74,7 +78,13 @@ export class SettledRows {
     else next[before] = next[row]!
   }
 
-  /** Sets the outcome of an exposure in the window. A win may also be of an exposure that is still to come. */
+  /**
+   * Sets the outcome of an exposure in the window. A win may also be of an exposure that is still to come.
+   *
+   * @param outcome `void`: it is no evidence
+   * @param features of the exposure, as `addRow` was given them
+   * @param least the lowest price that would have won, CPM in the base currency; 0: not known
+   */
   setOutcome(outcome: keyof typeof outcomes, features: Uint8Array, least = 0): void {
     const { rows, next, early } = this
     for (let row = this.heads[chainOf(features)]!; row !== none; row = next[row]!) {
@@ -88,7 +98,12 @@ export class SettledRows {
     if (early.size > earlyMost) for (const oldest of early.keys()) return void early.delete(oldest)
   }
 
-  /** Copies of the features of the newest rows, the newest first. `accepts`: whether a row, which begins at `from`, is one of them. */
+  /**
+   * Copies of the features of the newest rows, the newest first.
+   *
+   * @param accepts whether a row, which begins at `from`, is one of them; it keeps no bytes
+   * @param most rows, at most
+   */
   newest(accepts: (bytes: Uint8Array, from: number) => boolean, most: number): Uint8Array[] {
     const { rows, size, position } = this
     const found: Uint8Array[] = []
@@ -136,7 +151,12 @@ export class SettledRows {
     this.size = this.position = 0
   }
 
-  /** In slices. */
+  /**
+   * Adds rows in slices, oldest first.
+   *
+   * @param rows as `copying` returned them
+   * @param early wins that wait for their exposures, as `saved` returned them
+   */
   *restoring(
     { features, outcome, least }: RowArrays,
     early: readonly [number, number][] = [],

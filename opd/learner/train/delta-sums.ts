@@ -28,7 +28,12 @@ export class DeltaSums {
     this.addRecords(bytes.subarray(agesBytes))
   }
 
-  /** Adds the rows and records of one delta. */
+  /**
+   * Adds one delta.
+   *
+   * @param rows whole rows of an update log
+   * @param records sums of suppliers, as `writeRecords` writes them
+   */
   addDelta(rows: Uint8Array, records: Uint8Array): void {
     for (const age of winAges(rows)) this.ages[binOf(age)]!++
     this.addRecords(records)
@@ -48,7 +53,11 @@ export class DeltaSums {
     }
   }
 
-  /** The difference to `other`: ages of notices in milliseconds, and records. */
+  /**
+   * What was added: ages of notices in milliseconds, and records.
+   *
+   * @param other earlier sums of the same deltas
+   */
   since(other: DeltaSums): { ages: number[]; records: Uint8Array } {
     const ages = [...this.ages].flatMap((count, n) =>
       Array<number>(Math.max(0, Math.round(count - other.ages[n]!))).fill(middles[n]!),

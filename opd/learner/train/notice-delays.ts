@@ -25,20 +25,41 @@ const [leastWins, memory] = [300, 4]
 /** Milliseconds between two updates of the counts, at least. */
 const counted = 250
 
+/** Numbers of the state: by bin, of the times of bids and of the wins of each bin, and single ones. */
+const singles = 7
+const stateLength = 6 * bins + 1 + (1 + bins) * SentCounts.width + singles
+
+/** Returns a function that finds one part of an array after the other. */
+function partsOf(all: Float64Array<ArrayBuffer>) {
+  let offset = 0
+  return (length: number) => {
+    offset += length
+    return all.subarray(offset - length, offset)
+  }
+}
+
 export class NoticeDelays {
+  /** All that is saved. The arrays that follow are its parts. */
+  private readonly state = new Float64Array(stateLength)
+  private readonly part = partsOf(this.state)
   /** Wins by age. */
-  private readonly wins = new Float64Array(bins)
+  private readonly wins = this.part(bins)
   /** Expected wins of bids that reached the middle of a bin. */
-  private readonly reached = new Float64Array(bins)
-  private readonly passed = new Float64Array(bins)
+  private readonly reached = this.part(bins)
+  private readonly passed = this.part(bins)
   /** Wins of any age up to a bin's, of bids that have reached the bin. `arrived`: the times of the wins of each bin. */
-  private readonly known = new Float64Array(bins)
-  private readonly knownBefore = new Float64Array(bins)
-  private readonly arrived = Array.from({ length: bins }, () => new SentCounts())
-  private readonly sums = new Float64Array(bins + 1)
+  private readonly known = this.part(bins)
+  private readonly knownBefore = this.part(bins)
+  private readonly sums = this.part(bins + 1)
+  private readonly sent = new SentCounts(this.part(SentCounts.width))
+  private readonly arrived = Array.from(
+    { length: bins },
+    () => new SentCounts(this.part(SentCounts.width)),
+  )
+  /** Where `saved` writes the fields that follow. */
+  private readonly numbers = this.part(singles)
   private readonly mixture = new Float64Array(bins)
   private readonly fits = new Float64Array(shapes.length)
-  private readonly sent = new SentCounts()
   /** When counting began. */
   private began = Number.POSITIVE_INFINITY
   private now = 0
@@ -212,50 +233,19 @@ export class NoticeDelays {
     this.renew()
   }
 
-  private get arrays() {
-    const { wins, reached, passed, known, knownBefore, sums } = this
-    return [wins, reached, passed, known, knownBefore, sums]
-  }
-
   /** The whole state. */
   saved(): Float64Array {
-    const { began, now, total, ownWins, unknown, late, seen, arrays, sent, arrived } = this
-    const numbers = new Float64Array(this.width)
-    numbers.set([began, now, total, ownWins, unknown ? 1 : 0, late, seen])
-    let offset = 7
-    // Number by number this would hold the thread that prices bids.
-    for (const array of arrays) {
-      numbers.set(array, offset)
-      offset += array.length
-    }
-    for (const array of [sent, ...arrived]) {
-      array.save(numbers, offset)
-      offset += SentCounts.width
-    }
-    return numbers
-  }
-
-  /** Numbers of the whole state. */
-  private get width(): number {
-    const widths = this.arrays.reduce((sum, { length }) => sum + length, 0)
-    return 7 + widths + (1 + bins) * SentCounts.width
+    const { began, now, total, ownWins, unknown, late, seen } = this
+    this.numbers.set([began, now, total, ownWins, unknown ? 1 : 0, late, seen])
+    return this.state.slice()
   }
 
   /** Leaves the estimate as it is if the state is of another version. */
   restoreDelays(from: Float64Array): void {
-    const { arrays, sent, arrived } = this
-    if (from.length !== this.width) return
-    const [began, now, total, ownWins, unknown, late, seen] = from
+    if (from.length !== stateLength) return
+    this.state.set(from)
+    const [began, now, total, ownWins, unknown, late, seen] = this.numbers
     Object.assign(this, { began, now, total, ownWins, unknown: unknown === 1, late, seen })
-    let offset = 7
-    for (const array of arrays) {
-      array.set(from.subarray(offset, offset + array.length))
-      offset += array.length
-    }
-    for (const array of [sent, ...arrived]) {
-      array.restoreCounts(from.subarray(offset, offset + SentCounts.width))
-      offset += SentCounts.width
-    }
   }
 }
 

@@ -23,11 +23,13 @@ const slotsMost = 2 ** 20
 
 /** Slots are allocated in chunks, so that a node with little traffic has one chunk. */
 class Chunk {
-  readonly bytes = new Uint8Array(perChunk * featureBytes)
-  readonly next = new Int32Array(perChunk)
-  readonly generation = new Uint16Array(perChunk)
+  /** The memory of all that follows. */
+  readonly all = new Uint8Array(perChunk * (4 + 2 + 1 + featureBytes))
+  readonly next = new Int32Array(this.all.buffer, 0, perChunk)
+  readonly generation = new Uint16Array(this.all.buffer, 4 * perChunk, perChunk)
   /** 0: free, or removed but still linked in its bucket. */
-  readonly weight = new Uint8Array(perChunk)
+  readonly weight = this.all.subarray(6 * perChunk, 7 * perChunk)
+  readonly bytes = this.all.subarray(7 * perChunk)
 }
 
 /** When the exposure with a ticket is due, milliseconds. */
@@ -171,30 +173,31 @@ export class PendingExposures {
     return true
   }
 
-  /** The whole state, in slices; null: it has more than `most` slots. */
+  /**
+   * The whole state, in slices; null: it has too many slots.
+   *
+   * @param most slots, at most
+   */
   *saving(most: number): Generator<undefined, Uint8Array[] | null> {
     const { chunks, wheel, free, slots, bucket, counter, size } = this
     if (slots > most) return null
     const head = Float64Array.of(free, slots, bucket, counter, size)
     const pieces = [bytesOf(head.slice()), bytesOf(wheel.slice())]
-    for (const { bytes, next, generation, weight } of chunks) {
+    for (const { all } of chunks) {
       yield
-      pieces.push(...[next, generation, weight, bytes].map((part) => bytesOf(part.slice())))
+      pieces.push(all.slice())
     }
     return pieces
   }
 
   /** Restores what `saving` returned. Throws if there are too few bytes. */
   restoreExposures(bytes: Uint8Array): void {
-    const take = reader(bytes, 0)
+    const take = reader(bytes)
     const [free, slots, bucket, counter, size] = new Float64Array(take(40).buffer)
     this.wheel.set(new Int32Array(take(4 * buckets).buffer))
     for (let from = 0; from < slots!; from += perChunk) {
       const chunk = new Chunk()
-      chunk.next.set(new Int32Array(take(4 * perChunk).buffer))
-      chunk.generation.set(new Uint16Array(take(2 * perChunk).buffer))
-      chunk.weight.set(take(perChunk))
-      chunk.bytes.set(take(perChunk * featureBytes))
+      chunk.all.set(take(chunk.all.length))
       this.chunks.push(chunk)
     }
     Object.assign(this, { free, slots, bucket, counter, size })
@@ -203,6 +206,8 @@ export class PendingExposures {
   /**
    * An even sample of the pending exposures, with weights that make up for the rest. It is taken in slices: exposures that are
    * settled between slices are not in it, and new ones may be.
+   *
+   * @param most exposures, at most
    */
   *sample(most: number): Generator<undefined, { bytes: Uint8Array; weights: Uint8Array }> {
     if (most === 0) return { bytes: new Uint8Array(0), weights: new Uint8Array(0) }

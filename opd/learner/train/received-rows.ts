@@ -22,7 +22,7 @@ class ReceivedRows {
     this.train = train
   }
 
-  /** Whole rows. */
+  /** @param rows whole rows, in any order; kept, and not changed */
   addRows(rows: Uint8Array): void {
     if (rows.length === 0) return
     const count = rows.length / rowBytes
@@ -113,12 +113,21 @@ export class Received {
     this.repeated = new ReceivedRows(again)
   }
 
+  /**
+   * Rows that are too many to wait train the model at once.
+   *
+   * @param rows whole rows, in any order; kept, and not changed
+   */
   addRows(rows: Uint8Array): void {
     this.rows.addRows(rows)
     if (this.rows.size > most) this.train(this.rows.size - most)
   }
 
-  /** The curve was replaced. It contains all waiting rows except these. */
+  /**
+   * The curve was replaced. It contains all waiting rows, which are dropped.
+   *
+   * @param rows those that it lacks
+   */
   replace(rows: Uint8Array): void {
     this.rows.clear()
     this.repeated.clear()

@@ -7,32 +7,45 @@ const finest = 10
 const longest = 60_000
 
 export class SentCounts {
-  sum = 0
-  private readonly times = Float64Array.from({ length: levels * kept })
-  private readonly last = new Float64Array(levels).fill(Number.NaN)
-  private first = Number.NaN
-  private newest = 0
+  /** Numbers of the whole state. */
+  static readonly width = 3 + levels + levels * kept
+  /** The sum, the first time and the newest one. */
+  private readonly numbers: Float64Array
+  private readonly last: Float64Array
+  private readonly times: Float64Array
+
+  /** @param state `width` numbers, which it changes */
+  constructor(state = new Float64Array(SentCounts.width)) {
+    this.numbers = state.subarray(0, 3)
+    this.last = state.subarray(3, 3 + levels)
+    this.times = state.subarray(3 + levels)
+    this.numbers[1] = Number.NaN
+    this.last.fill(Number.NaN)
+  }
+
+  get sum(): number {
+    return this.numbers[0]!
+  }
 
   addCount(amount: number, time: number): void {
     // If the clock was set back by less, sums are added at the latest time.
-    if (!(this.first <= time) || time < this.newest - longest) this.begin(time)
-    const now = Math.max(time, this.newest)
-    this.newest = now
+    const { numbers } = this
+    if (!(numbers[1]! <= time) || time < numbers[2]! - longest) this.begin(time)
+    const now = Math.max(time, numbers[2]!)
+    numbers[2] = now
     for (let level = 0, width = finest; level < levels; level++, width *= 2) {
       const moment = Math.floor(now / width)
       const from = this.last[level]!
       if (moment === from) break
       for (let n = Math.max(from + 1, moment - kept + 1); n <= moment; n++)
-        this.times[level * kept + (n % kept)] = this.sum
+        this.times[level * kept + (n % kept)] = numbers[0]!
       this.last[level] = moment
     }
-    this.sum += amount
+    numbers[0]! += amount
   }
 
   private begin(now: number): void {
-    this.first = now
-    this.newest = now
-    this.sum = 0
+    this.numbers.set([0, now, now])
     this.times.fill(0)
     for (let level = 0, width = finest; level < levels; level++, width *= 2)
       this.last[level] = Math.floor(now / width)
@@ -40,7 +53,7 @@ export class SentCounts {
 
   /** The sum at a time, interpolated. */
   until(then: number): number {
-    if (!(then > this.first)) return 0
+    if (!(then > this.numbers[1]!)) return 0
     for (let level = 0, width = finest; level < levels; level++, width *= 2) {
       const moment = Math.floor(then / width)
       const last = this.last[level]!
@@ -51,21 +64,5 @@ export class SentCounts {
       return from + (to - from) * (then / width - moment)
     }
     return 0
-  }
-
-  /** Numbers that are saved. */
-  static readonly width = 3 + levels + levels * kept
-
-  /** Writes `width` numbers. */
-  save(into: Float64Array, offset: number): void {
-    into.set([this.sum, this.first, this.newest], offset)
-    into.set(this.last, offset + 3)
-    into.set(this.times, offset + 3 + levels)
-  }
-
-  restoreCounts(from: Float64Array): void {
-    ;[this.sum, this.first, this.newest] = from as unknown as [number, number, number]
-    this.last.set(from.subarray(3, 3 + levels))
-    this.times.set(from.subarray(3 + levels, SentCounts.width))
   }
 }

@@ -1,5 +1,5 @@
 /** Trains the model: exposures as lost, when their notices are overdue; wins and losses by notice; and rows of other nodes. */
-import type { PastOutcome } from '../../learner-types.ts'
+import type { NodeLearner, PastOutcome } from '../../learner-types.ts'
 import type { SupplierStates } from '../control/supplier-states.ts'
 import type { Curve } from '../curve/curve.ts'
 import { atOwnPrice, type OwnDecision, writeExposure } from '../exposure.ts'
@@ -30,7 +30,7 @@ const knownLeast = (least: number | undefined, sent: number) =>
   least !== undefined && least > 0 && least <= sent ? least : 0
 
 /** What a snapshot has of a trainer. */
-interface Saved {
+export interface Saved {
   state: {
     /** Milliseconds. */
     now: number
@@ -50,7 +50,13 @@ interface Saved {
   rows: RowArrays
 }
 
-export class Trainer {
+export class Trainer
+  implements
+    Pick<
+      NodeLearner,
+      'win' | 'lose' | 'withdraw' | 'settlePast' | 'winUnapplied' | 'advance' | 'refitJob'
+    >
+{
   readonly delays = new NoticeDelays()
   readonly pending: PendingExposures
   readonly log = new UpdateLog()
@@ -96,15 +102,24 @@ export class Trainer {
     )
   }
 
-  /** The exposure that was read last. */
+  /** The exposure that was read last, and its supplier. */
   private get seen() {
     return this.training.seen
+  }
+  private get supplier() {
+    return this.suppliers.stateOf(this.seen.supplier)
   }
   get rows() {
     return this.training.settled
   }
 
-  /** Writes the exposure into the decision's bytes, and keeps it until it is trained. */
+  /**
+   * Writes the exposure into the decision's bytes, and keeps it until it is trained.
+   *
+   * @param decision whose bytes are written
+   * @param sent CPM in the base currency, at most the bid's own price
+   * @param now milliseconds since the epoch
+   */
   exposed(decision: OwnDecision, sent: number, now: number): void {
     const { seen, delays } = this
     const { bytes } = decision
@@ -117,7 +132,7 @@ export class Trainer {
     this.training.read(bytes)
     delays.exposed(seen.winOut, time)
     this.pending.addExposure(bytes, time, this.dueOf)
-    this.suppliers.stateOf(seen.supplier).exposed(seen, delays.noticeTimeout)
+    this.supplier.exposed(seen, delays.noticeTimeout)
   }
 
   win(features: Uint8Array, clearedPrice: number, now: number, least?: number): void {
@@ -125,7 +140,7 @@ export class Trainer {
     const { seen } = this
     if (!(clearedPrice >= 0) || !this.training.read(features)) return
     const age = now - seen.sentAt
-    const supplier = this.suppliers.stateOf(seen.supplier)
+    const { supplier } = this
     if (this.lostExposures.has(seen.sentAt, () => this.delays.age(shareOf(seen.ticket)), now)) {
       // The exposure was lost before it trained the curve, so the win does not train it either.
       if (this.lostExposures.isCounted(seen.sentAt)) supplier.addWin(seen, clearedPrice, now, false)
@@ -139,10 +154,9 @@ export class Trainer {
     const known = knownLeast(least, seen.sent)
     this.trainWin(features, part, age, true, known)
     supplier.addWin(seen, clearedPrice, now)
-    if (known > 0) this.suppliers.stateOf(seen.supplier).learnLeast(seen, known)
+    if (known > 0) supplier.learnLeast(seen, known)
   }
 
-  /** A loss notice: the exposure settles at once. */
   lose(features: Uint8Array, least: number | null, now: number): void {
     this.received.beforeUse()
     const { seen } = this
@@ -152,15 +166,21 @@ export class Trainer {
       this.training.loadFeatures(features)
       this.lost(features, weight, now - seen.sentAt)
     }
-    if (!(least !== null && least > seen.sent)) return
+    this.learnLost(features, least)
+  }
+
+  /** The lowest winning price of the bid that was read, which lost, if it can be that. */
+  private learnLost(features: Uint8Array, least: number | null | undefined): void {
+    const { seen } = this
+    if (!(typeof least === 'number' && least > seen.sent)) return
     this.rows.setOutcome('lost', features, least)
-    this.suppliers.stateOf(seen.supplier).learnLeast(seen, least)
+    this.supplier.learnLeast(seen, least)
   }
 
   /** Trains with an exposure of this node, which is read and loaded, as lost, and reports it. */
   private lost(features: Uint8Array, weight: number, age: number): void {
     this.log.addRow('lost', weight, age, features)
-    this.suppliers.stateOf(this.seen.supplier).resolved(this.seen, weight)
+    this.supplier.resolved(this.seen, weight)
     this.training.lost(features, weight)
   }
 
@@ -176,7 +196,13 @@ export class Trainer {
     this.training.trainWin(features, part, least)
   }
 
-  /** A notice arrived, at this node (`here`) or at another. */
+  /**
+   * A notice arrived.
+   *
+   * @param age milliseconds between the bid and its notice
+   * @param now when it arrived, milliseconds since the epoch
+   * @param here at this node; false: at another
+   */
   noticed(age: number, now: number, here = false): void {
     if (age >= 0 && age < 1e12) this.delays.received(age, now, here)
     this.silence.endSilence(now)
@@ -202,29 +228,24 @@ export class Trainer {
     const { seen, training } = this
     if (!training.read(features)) return
     if (this.pending.takeExposure(seen.ticket, features) > 0) return
-    this.suppliers.stateOf(seen.supplier).withdrawn(seen)
+    this.supplier.withdrawn(seen)
     training.loadFeatures(features)
     this.log.addRow('undone', 1, now - seen.sentAt, features)
     training.undo(features)
   }
 
-  /** Trains with a bid that is pending on no node, and with its outcome. */
   settlePast(sent: Uint8Array, outcome: PastOutcome, now: number): void {
     this.received.beforeUse()
     const { seen, training } = this
     const { cleared, minToWin: least } = outcome
     const features = outcome.applied ? sent : atOwnPrice(sent)
     if ((cleared !== null && !(cleared >= 0)) || !training.read(features)) return
-    const supplier = this.suppliers.stateOf(seen.supplier)
+    const { supplier } = this
     const age = Math.max(0, now - seen.sentAt)
     training.loadFeatures(features)
     this.lost(features, 1, age)
     supplier.settled(seen, cleared)
-    if (cleared === null) {
-      if (!(least !== undefined && least > seen.sent)) return
-      this.rows.setOutcome('lost', features, least)
-      return supplier.learnLeast(seen, least)
-    }
+    if (cleared === null) return this.learnLost(features, least)
     const part = partOf(cleared, seen.sent)
     const known = knownLeast(least, seen.sent)
     this.log.addRow(part, 0, age, features)
@@ -232,17 +253,15 @@ export class Trainer {
     if (known > 0) supplier.learnLeast(seen, known)
   }
 
-  /** A win of a bid that competed at its own price, although a lower one was sent. */
   winUnapplied(features: Uint8Array, cleared: number, now: number, least?: number): void {
     const { seen } = this
     if (!(cleared >= 0) || !this.training.read(features)) return
-    this.suppliers.stateOf(seen.supplier).wonUnapplied(seen, cleared, now)
+    this.supplier.wonUnapplied(seen, cleared, now)
     this.noticed(now - seen.sentAt, now, true)
     this.withdraw(features, now)
     this.settlePast(features, { cleared, minToWin: least, applied: false }, now)
   }
 
-  /** Settles exposures that are due, a slice of them. */
   advance(now: number): void {
     this.now = now
     this.lostExposures.seen(now)
@@ -292,7 +311,12 @@ export class Trainer {
     this.lostExposures.forget()
   }
 
-  /** In slices. `carries` false: a crash lost the pending exposures. */
+  /**
+   * Restores what a snapshot has, in slices.
+   *
+   * @param saved that part of the snapshot
+   * @param carries false: a crash lost the pending exposures
+   */
   *restoring(
     { state, exposures, delays, pending, received, rows }: Saved,
     carries: boolean,

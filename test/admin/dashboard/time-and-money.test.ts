@@ -129,11 +129,18 @@ t.test('time and money in the console', { skip: browserAbsent }, async (t) => {
   })
 
   t.test('a day of 25 hours and one of 23 are whole in reports and charts', async (t) => {
-    const zone = 'America/New_York'
+    const berlin = 'Europe/Berlin'
+    const newYork = 'America/New_York'
     const days = [
-      { date: '2025-11-02', begin: Date.parse('2025-11-02T04:00Z'), hours: 25 },
-      { date: '2026-03-08', begin: Date.parse('2026-03-08T05:00Z'), hours: 23 },
+      { zone: newYork, date: '2025-11-02', begin: Date.parse('2025-11-02T04:00Z'), hours: 25 },
+      { zone: newYork, date: '2026-03-08', begin: Date.parse('2026-03-08T05:00Z'), hours: 23 },
+      { zone: berlin, date: '2025-10-26', begin: Date.parse('2025-10-25T22:00Z'), hours: 25 },
+      { zone: berlin, date: '2026-03-29', begin: Date.parse('2026-03-28T23:00Z'), hours: 23 },
     ]
+    const twice: Record<string, string[]> = {
+      [newYork]: ['GMT-4', 'GMT-5'],
+      [berlin]: ['GMT+2', 'GMT+1'],
+    }
     {
       using database = new DatabaseSync(join(node.folder, 'data/bidweir.db'), { timeout: 10_000 })
       const insert = database.prepare(`insert into decided
@@ -144,11 +151,15 @@ t.test('time and money in the console', { skip: browserAbsent }, async (t) => {
         for (let n = -1; n <= hours; n++)
           insert.run(begin + n * hour, n < 0 || n === hours ? 1000 : 1)
     }
-    await page.getByLabel('Time zone').selectOption(zone)
-    for (const { date, hours } of days) {
+    for (const { zone, date, hours } of days) {
+      await page.getByLabel('Time zone').selectOption(zone)
       const range = `ssp=clocks&from=${date}&to=${date}&tz=${zone}`
       await page.goto(`${base}/#/reports?by=hour&${range}`)
       await until(async () => (await rows.count()) === hours, { what: `${hours} rows` })
+      const named = await rows.locator('th').allInnerTexts()
+      t.equal(new Set(named).size, hours, 'each hour has a name of its own')
+      const offsets = named.flatMap((name) => /GMT\S+/.exec(name) ?? [])
+      t.same(offsets, hours === 25 ? twice[zone] : [], 'the hour that clocks show twice, in order')
       const chart = page.getByRole('img', { name: /^Margin over time/ })
       t.notMatch(await chart.getAttribute('aria-label'), /without figures/, 'no gap')
       await page.goto(`${base}/#/reports?by=day&${range}`)

@@ -117,6 +117,7 @@ t.test('the price_dsp of a standalone bid is the revenue of a notice without one
   const shared = {
     put: (record: DecisionRecord) => void kept.push(record),
     find: async (bidId: string) => kept.filter((record) => record.bidId === bidId),
+    written: async () => {},
   }
   const { engine, node, listen, ledger } = await impressionsApi(t, {
     integrations: [integration('acme', { priceDsp: true }), integration('other')],

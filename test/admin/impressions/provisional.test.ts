@@ -18,6 +18,7 @@ function sharedLog() {
   const log: SharedBidLog = {
     put: (record) => void bids.push(record),
     find: async (bidId) => (state.away ? null : bids.filter((bid) => bid.bidId === bidId)),
+    async written() {},
   }
   return { log, state }
 }

@@ -169,6 +169,7 @@ t.test('a notice is traced by context, memory, then what all nodes share', async
       if (down) throw new Error('no Redis')
       return kept.filter((record) => record.bidId === bidId)
     },
+    written: async () => {},
   }
   const world = testEngine({ integrations: [integration('acme')], shared })
   const other = world.node()
@@ -187,6 +188,24 @@ t.test('a notice is traced by context, memory, then what all nodes share', async
   t.match(await other.findDecision(notice), { by: null, record: null })
   down = true
   t.match(await other.findDecision(notice), { by: null, record: null })
+})
+
+t.test('a new notice waits for bids of other nodes that are still being written', async (t) => {
+  const buffer: DecisionRecord[] = []
+  const kept: DecisionRecord[] = []
+  const shared = {
+    put: (record: DecisionRecord) => void buffer.push(record),
+    find: async (bidId: string) => kept.filter((record) => record.bidId === bidId),
+    written: async () => void kept.push(...buffer.splice(0)),
+  }
+  const world = testEngine({ integrations: [integration('acme')], shared })
+  const other = world.node()
+  auction(world.engine, { id: 'a' })
+  const notice = { bidId: 'a', svcOpd: undefined, ssp: undefined }
+  const earlier = { ...notice, receivedAt: world.clock.now }
+  t.match(await other.findDecision(earlier), { by: null }, 'one that arrived before does not wait')
+  t.match(await other.findDecision(notice, () => false), { by: null }, 'nor one that may not look')
+  t.match(await other.findDecision(notice), { by: 'bid_log', record: { bidId: 'a' } })
 })
 
 t.test(

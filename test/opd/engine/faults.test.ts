@@ -71,7 +71,7 @@ t.test('a fault is logged whatever was thrown', async (t) => {
 t.test('a fault of one place does not suppress the log of another', async (t) => {
   const { engine, learner, lines } = world({
     sink: { writeDecision: thrower, writeWin: thrower, writeWithdrawal: thrower },
-    shared: { put: thrower, find: thrower },
+    shared: { put: thrower, find: thrower, written: async () => {} },
   })
   const won = auction(engine, { id: 'a' })
   t.equal(won.price, 0.9, 'logs that fail cost no optimisation')

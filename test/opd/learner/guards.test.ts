@@ -248,6 +248,17 @@ t.test('wins that are reported to other nodes prevent the guard silence', (t) =>
   t.end()
 })
 
+t.test('a restart keeps the share of wins that cleared at a tiny part of the price', (t) => {
+  const [guards, again] = [new Guards(), new Guards()]
+  run(guards, { bids: 3000, rate: () => 0.5 })
+  for (let n = 0; n < 60; n++) guards.addWin(start, 1, 0.001, start, true)
+  again.restoreGuards(JSON.parse(JSON.stringify(guards.saved())))
+  t.equal(again.guard, 'none')
+  for (let n = 0; n < 20; n++) again.addWin(start, 1, 0.001, start, true)
+  t.equal(again.guard, 'cleared')
+  t.end()
+})
+
 t.test('a restart restores the state of a guard', (t) => {
   const guards = new Guards()
   run(guards, { bids: 3000, rate: () => 0.5 })

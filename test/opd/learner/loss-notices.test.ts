@@ -21,8 +21,6 @@ function counted(notified: number, nodes = 1): { losses: number; known: number }
       sent: 0.9,
       winIn: 0.5,
       winOut: 0.49,
-      publisher: 2,
-      seat: 3,
       sentAt: start + n,
     }
     any().exposed(outcome, 20_000)

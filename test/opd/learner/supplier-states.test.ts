@@ -22,8 +22,6 @@ t.test('a restart keeps what was measured', (t) => {
     sent: 0.9,
     winIn: 0.5,
     winOut: 0.48,
-    publisher: 2,
-    seat: 3,
     sentAt: start,
   }
   for (let n = 0; n < 20_000; n++) {
@@ -47,7 +45,7 @@ t.test(
     const states = new SupplierStates()
     const sent = (time: number): Outcome => ({
       ...{ arm: 'treated', held: false, inBa: 1, lnF: Math.log(0.9), sent: 0.9, sentAt: time },
-      ...{ winIn: 0.5, winOut: 0.48, weight: 0.04, publisher: 2, seat: 3 },
+      ...{ winIn: 0.5, winOut: 0.48, weight: 0.04 },
     })
     const settled = (time: number, bids: number) => {
       for (let n = 0; n < bids; n++) {
@@ -88,7 +86,7 @@ t.test('bids of suppliers without win notices are no fall of the others', (t) =>
   const timeout = 15_000
   const sent = (time: number): Outcome => ({
     ...{ arm: 'treated', held: false, inBa: 1, lnF: Math.log(0.9), sent: 0.9, sentAt: time },
-    ...{ winIn: 0.5, winOut: 0.48, weight: 1, publisher: 2, seat: 3 },
+    ...{ winIn: 0.5, winOut: 0.48, weight: 1 },
   })
   const guards = new Set<string>()
   const due: Outcome[] = []
@@ -134,7 +132,7 @@ t.test('a guard acts for a supplier that has no traffic any more', (t) => {
   const controls = new SupplierStates()
   const outcome: Outcome = {
     ...{ arm: 'treated', held: false, inBa: 1, lnF: Math.log(0.9), sent: 0.9 },
-    ...{ winIn: 0.5, winOut: 0.48, weight: 0.04, publisher: 2, seat: 3, sentAt: start },
+    ...{ winIn: 0.5, winOut: 0.48, weight: 0.04, sentAt: start },
   }
   for (const supplier of [1, 2]) {
     for (let n = 0; n < 60; n++) controls.stateOf(supplier).addWin(outcome, 0.9, start)
@@ -189,8 +187,6 @@ function cluster(nodes: number, to: (node: number) => number) {
       sent: held ? 1 : 0.9,
       winIn: 0.5,
       winOut: held ? 0.5 : 0.48,
-      publisher: 2,
-      seat: 3,
       sentAt: now,
     }
     const state = controls[node]!.stateOf(1)
@@ -275,7 +271,7 @@ t.test('bids are held, unless notices say the lowest winning price', (t) => {
     for (let n = 0; n < 2000; n++) {
       const outcome: Outcome = {
         ...{ arm: 'treated', held: false, inBa: 1, lnF: Math.log(0.9), sent: 0.9 },
-        ...{ winIn: 0.5, winOut: 0.48, weight: 0.04, publisher: 2, seat: 3, sentAt: start },
+        ...{ winIn: 0.5, winOut: 0.48, weight: 0.04, sentAt: start },
       }
       state.exposed(outcome, 20_000)
       state.resolved(outcome, 1)

@@ -75,6 +75,14 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
     t.equal((await two.shared.find('b1'))?.length, 2, 'the latest of each supplier')
   })
 
+  t.test('a bid of one node is found by the other once it counts as written', async (t) => {
+    for (let n = 0; n < 5; n++) {
+      one.shared.put(record(`soon-${n}`))
+      await two.shared.written()
+      t.match(await two.shared.find(`soon-${n}`), [{ bidId: `soon-${n}` }])
+    }
+  })
+
   t.test('bids share a command, and expire', async (t) => {
     const client = await createClient({ url: server.url }).connect()
     t.teardown(() => client.destroy())

@@ -166,6 +166,24 @@ t.test(
   },
 )
 
+t.test('the length is read wherever its field is among the others', async (t) => {
+  const supplier = await httpSupplier((_request, response, body) => response.end(body))
+  const proxy = await startProxy({ acme: { endpoints: [supplier.url], timeout: '20s' } })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  const others = ['Host: a\r\n', 'Content-Type: application/json\r\n']
+  const bodies = ['{"a":1}', '{"a":2}', '{"a":333}', '', '{"a":4}']
+  for (const place of [0, 1, 2]) {
+    const caller = keptOpen(proxy.port)
+    for (const body of bodies) {
+      const fields = others.toSpliced(place, 0, `Content-Length: ${body.length}\r\n`).join('')
+      const head = `POST /bid/acme HTTP/1.1\r\n${fields}\r\n`
+      const answer = await caller.ask(Buffer.from(head + body))
+      t.equal(answer.body, body, `after ${place} fields`)
+    }
+    caller.end()
+  }
+})
+
 t.test('a kept head follows the current configuration', async (t) => {
   const supplier = await httpSupplier((_request, response) => response.writeHead(204).end())
   const other = await httpSupplier((_request, response) => response.writeHead(204).end())

@@ -93,6 +93,19 @@ onBoth(async (t, database) => {
     t.equal(none.status, 404)
   })
 
+  t.test('a character that PostgreSQL cannot store is in no id and no account', async (t) => {
+    const id = 'a%00b/'
+    for (const method of ['GET', 'PUT', 'PATCH', 'DELETE']) {
+      const body = method === 'GET' || method === 'DELETE' ? undefined : block
+      const { status } = await call(method, id, body, { 'if-match': '*' })
+      t.equal(status, 404, method)
+    }
+    t.equal((await call('GET', `${id}history/`)).status, 404)
+    t.equal((await call('POST', `${id}revert/`, { version: 1 })).status, 404)
+    const refused = await call('POST', '', { ...block, id: 'zed', account: 'a\0b' })
+    t.match([refused.status, refused.body.errors], [422, [{ pointer: '/account' }]])
+  })
+
   t.test('of many changes based on one version, one wins, and nothing is lost', async (t) => {
     const { headers } = await call('GET', 'acme/')
     const match = { 'if-match': headers.get('etag')! }

@@ -18,7 +18,10 @@ function differences(before, after, path = '') {
   const keyed = (value) =>
     Array.isArray(value)
       ? Object.fromEntries(
-          value.map((each, at) => [each?.name ?? each?.location ?? each?.id ?? at, each]),
+          value.map((element, index) => [
+            element?.name ?? element?.location ?? element?.id ?? index,
+            element,
+          ]),
         )
       : { .../** @type {object} */ (value) }
   const [one, other] = [keyed(before), keyed(after)]
@@ -34,12 +37,12 @@ const shown = (value) =>
     : typeof value !== 'object'
       ? isolated(String(value))
       : Object.entries(value)
-          .map(([name, each]) => (Array.isArray(value) ? shown(each) : `${name} ${shown(each)}`))
+          .map(([name, part]) => (Array.isArray(value) ? shown(part) : `${name} ${shown(part)}`))
           .join(', ') || 'none'
 
 /** @type {import('../components.js').Column<AuditEntry>[]} */
 const columns = [
-  text('Time', ({ at }) => time(at)),
+  text('Time', ({ at: instant }) => time(instant)),
   text(
     'Who',
     ({ who, account }) => html`<bdi>${who}</bdi> <small>account ${isolated(account)}</small>`,

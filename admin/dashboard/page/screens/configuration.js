@@ -11,11 +11,13 @@ import { NewSupplier } from './supplier-form.js'
 /** As YAML. @param {unknown} value @param {string} indent @returns {string} */
 function yaml(value, indent = '') {
   if (value === null || typeof value !== 'object') return ` ${JSON.stringify(value)}\n`
-  const entries = Array.isArray(value) ? value.map((each) => ['-', each]) : Object.entries(value)
+  const entries = Array.isArray(value)
+    ? value.map((element) => ['-', element])
+    : Object.entries(value)
   if (entries.length === 0) return Array.isArray(value) ? ' []\n' : ' {}\n'
   const lines = entries.map(
-    ([key, each]) =>
-      `${indent}${Array.isArray(value) ? '-' : `${key}:`}${yaml(each, `${indent}  `)}`,
+    ([key, inner]) =>
+      `${indent}${Array.isArray(value) ? '-' : `${key}:`}${yaml(inner, `${indent}  `)}`,
   )
   return `\n${lines.join('')}`
 }
@@ -44,6 +46,6 @@ export function Configuration() {
       found,
       ({ suppliers, ...rest }) => html`
         <section class="sheet"><h2>Service</h2>${Object.entries(rest).map(([name, value]) => part(name, value))}</section>
-        <section class="sheet"><h2>Suppliers (${suppliers.length})</h2>${suppliers.length === 0 && html`<${NoSupplier} />`}${suppliers.map((each) => part(each.id, each))}</section>`,
+        <section class="sheet"><h2>Suppliers (${suppliers.length})</h2>${suppliers.length === 0 && html`<${NoSupplier} />`}${suppliers.map((supplier) => part(supplier.id, supplier))}</section>`,
     )}`
 }

@@ -22,41 +22,45 @@ function pasted(text) {
     : { context: '', bid: trimmed, ssp: '' }
 }
 
-/** @param {Decision} of @returns {[name: string, value: import('../html.js').Shown, help?: string][]} */
-const rows = (of) => [
-  ['Price in', `${of.in_ba} ${of.currency} CPM`, 'The price of the supplier, less the client fee.'],
-  ['Price out', `${of.out_ba} ${of.currency} CPM`, 'The price that left.'],
-  ['Factor', plain(of.factor)],
+/** @param {Decision} decision @returns {[name: string, value: import('../html.js').Shown, help?: string][]} */
+const rows = (decision) => [
+  [
+    'Price in',
+    `${decision.in_ba} ${decision.currency} CPM`,
+    'The price of the supplier, less the client fee.',
+  ],
+  ['Price out', `${decision.out_ba} ${decision.currency} CPM`, 'The price that left.'],
+  ['Factor', plain(decision.factor)],
   [
     'Floor',
-    of.floor === null ? absent : `${of.floor} ${of.currency} CPM`,
+    decision.floor === null ? absent : `${decision.floor} ${decision.currency} CPM`,
     'The floor of the auction.',
   ],
-  ['Arm', of.arm],
-  ['Propensity', percent(of.propensity)],
+  ['Arm', decision.arm],
+  ['Propensity', percent(decision.propensity)],
   [
     'Chance of winning',
-    `${percent(of.win_out)} at the price out, ${percent(of.win_in)} at the price in`,
+    `${percent(decision.win_out)} at the price out, ${percent(decision.win_in)} at the price in`,
   ],
-  ['Theta', plain(of.theta)],
-  ['Lambda', of.lambda === null ? absent : `${plain(of.lambda)} CPM`],
-  ['Guard', of.guard ?? absent],
-  ['Mode', of.mode, 'The objective of the integration.'],
-  ['Publisher', of.publisher ?? absent, 'The publisher of the request.'],
-  ['Domain', of.domain ?? absent, 'The site domain of the request.'],
-  ['Seat', of.seat ?? absent],
-  ['Decided', time(of.decided_at), 'When the bid was priced.'],
-  ['Model version', of.model_version, 'Rises with each snapshot of the model.'],
-  ['Late', of.late ? 'yes' : 'no', 'A win now would come after the attribution window.'],
+  ['Theta', plain(decision.theta)],
+  ['Lambda', decision.lambda === null ? absent : `${plain(decision.lambda)} CPM`],
+  ['Guard', decision.guard ?? absent],
+  ['Mode', decision.mode, 'The objective of the integration.'],
+  ['Publisher', decision.publisher ?? absent, 'The publisher of the request.'],
+  ['Domain', decision.domain ?? absent, 'The site domain of the request.'],
+  ['Seat', decision.seat ?? absent],
+  ['Decided', time(decision.decided_at), 'When the bid was priced.'],
+  ['Model version', decision.model_version, 'Rises with each snapshot of the model.'],
+  ['Late', decision.late ? 'yes' : 'no', 'A win now would come after the attribution window.'],
 ]
 
-/** @param {Decision} of */
+/** @param {Decision} decision */
 const decision = (
-  of,
-) => html`<section class="sheet" aria-label="Decision"><h2>${of.ssp}, bid ${of.bid_id}</h2>
-    <p class="lead">${of.reason.charAt(0).toUpperCase()}${of.reason.slice(1)}.</p>
-    <p>${of.priced ? 'The price out was sent.' : 'The bid left at its own price.'} <a href=${`#/supplier/${encodeURIComponent(of.ssp)}`}>Supplier ${of.ssp}</a></p>
-    <table aria-label="Details"><tbody>${rows(of).map(
+  decision,
+) => html`<section class="sheet" aria-label="Decision"><h2>${decision.ssp}, bid ${decision.bid_id}</h2>
+    <p class="lead">${decision.reason.charAt(0).toUpperCase()}${decision.reason.slice(1)}.</p>
+    <p>${decision.priced ? 'The price out was sent.' : 'The bid left at its own price.'} <a href=${`#/supplier/${encodeURIComponent(decision.ssp)}`}>Supplier ${decision.ssp}</a></p>
+    <table aria-label="Details"><tbody>${rows(decision).map(
       ([name, value, help]) =>
         html`<tr key=${name}><th scope="row"><${Term} name=${name} text=${help} /></th><td>${value}</td></tr>`,
     )}</tbody></table></section>`

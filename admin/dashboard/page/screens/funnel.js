@@ -1,7 +1,7 @@
 /** What OPD earned, and what stops it: one sentence for all suppliers, and the steps of one. */
 import { useState } from 'preact/hooks'
 import { loaded, Name, Term, useRead } from '../components.js'
-import { money, percent, whole } from '../format.js'
+import { integer, money, percent } from '../format.js'
 import { html } from '../html.js'
 import { call } from '../session.js'
 import { funnel, live, reportsEvery } from '../state.js'
@@ -20,19 +20,19 @@ const stepWords = {
 }
 const sentence = (/** @type {string} */ text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}`
 
-/** @param {FunnelAnswer} of */
+/** @param {FunnelAnswer} answer */
 function earnedWords({ earned, bids, wins, lostWins, currency }) {
   if (bids === 0) return 'OPD has priced no bid today.'
   if (earned === null)
-    return `OPD has priced ${whole(bids)} bids today. What it earned is not known yet: too few wins, or no holdout to compare with.`
+    return `OPD has priced ${integer(bids)} bids today. What it earned is not known yet: too few wins, or no holdout to compare with.`
   const amount = (/** @type {number} */ value) => money(value, currency)
   const range = `${amount(earned.lower)} to ${amount(earned.upper)}, by the holdout`
   const verb = earned.at < 0 ? 'lost' : 'earned'
   const more = lostWins < 0 ? 'won' : 'cost'
-  return html`Today OPD ${verb} <strong>${amount(Math.abs(earned.at))}</strong> (${range}), and ${more} ${whole(Math.abs(lostWins))} wins ${lostWins < 0 ? 'more than the' : 'of'} ${whole(wins + lostWins)}.`
+  return html`Today OPD ${verb} <strong>${amount(Math.abs(earned.at))}</strong> (${range}), and ${more} ${integer(Math.abs(lostWins))} wins ${lostWins < 0 ? 'more than the' : 'of'} ${integer(wins + lostWins)}.`
 }
 
-/** @param {FunnelSupplier} of */
+/** @param {FunnelSupplier} supplier */
 const stakeOf = ({ faults }) => faults.reduce((sum, { perDay }) => sum + (perDay ?? 0), 0)
 
 /** Suppliers that are named beside the sentence. */
@@ -54,19 +54,19 @@ export function Earned() {
     ${
       suppliers.length > 0 &&
       html`<ul>${suppliers.slice(0, mostNamed).map(
-        (each) => html`<li key=${each.ssp}>
-          <a href=${`#/supplier/${encodeURIComponent(each.ssp)}`}><${Name} name=${each.name} /></a>: ${each.faults.map(({ text }) => text).join('; ')}${
-            each.faults.some((fault) => fault.perDay !== null) &&
-            html` <span class="soft">${money(stakeOf(each), currency)} a day</span>`
+        (supplier) => html`<li key=${supplier.ssp}>
+          <a href=${`#/supplier/${encodeURIComponent(supplier.ssp)}`}><${Name} name=${supplier.name} /></a>: ${supplier.faults.map(({ text }) => text).join('; ')}${
+            supplier.faults.some((fault) => fault.perDay !== null) &&
+            html` <span class="soft">${money(stakeOf(supplier), currency)} a day</span>`
           }</li>`,
       )}</ul>${
         suppliers.length > mostNamed &&
-        html`<p class="soft">And ${whole(suppliers.length - mostNamed)} more with the state Warning below.</p>`
+        html`<p class="soft">And ${integer(suppliers.length - mostNamed)} more with the state Warning below.</p>`
       }`
     }
     <p class="soft">Since midnight UTC, all nodes. ${
       now.unchecked.length > 0 &&
-      `Without ${now.unchecked.length === 1 ? 'one supplier' : `${whole(now.unchecked.length)} suppliers`} whose win notices do not prove what was earned.`
+      `Without ${now.unchecked.length === 1 ? 'one supplier' : `${integer(now.unchecked.length)} suppliers`} whose win notices do not prove what was earned.`
     }</p>
   </section>`
 }
@@ -83,28 +83,28 @@ function CopyMail({ text }) {
     <div class="row"><button type="button" onClick=${copy}>Copy</button><span class="soft" role="status">${said}</span></div></details>`
 }
 
-/** What OPD earned today with one supplier. @param {FunnelSupplier} of @param {FunnelAnswer} all */
+/** What OPD earned today with one supplier. @param {FunnelSupplier} supplier @param {FunnelAnswer} all */
 function ownEarnings({ ssp, earned, opd }, { currency, unchecked }) {
   if (opd !== 'on') return null
   if (unchecked.includes(ssp))
     return html`<p class="lead">What OPD earned today is not proven by win notices.</p>`
   if (earned === null)
     return html`<p class="lead">What OPD earned today is not known yet: too few wins, or no holdout to compare with.</p>`
-  const { at, lower, upper } = earned
-  return html`<p class="lead">Today OPD ${at < 0 ? 'lost' : 'earned'} <strong>${money(Math.abs(at), currency)}</strong> (${money(lower, currency)} to ${money(upper, currency)}, by the holdout).</p>`
+  const { at: amount, lower, upper } = earned
+  return html`<p class="lead">Today OPD ${amount < 0 ? 'lost' : 'earned'} <strong>${money(Math.abs(amount), currency)}</strong> (${money(lower, currency)} to ${money(upper, currency)}, by the holdout).</p>`
 }
 
-/** @param {FunnelSupplier} of @param {FunnelAnswer} all */
-function steps(of, all) {
-  const { steps, faults, name } = of
+/** @param {FunnelSupplier} supplier @param {FunnelAnswer} all */
+function steps(supplier, all) {
+  const { steps, faults, name } = supplier
   const { currency, window } = all
   const most = Math.max(1, ...steps.map(({ count }) => count))
   const minutes = Math.max(1, Math.round(window / 60))
-  return html`${ownEarnings(of, all)}
+  return html`${ownEarnings(supplier, all)}
     ${faults.map(
       ({ text, fix, mail, bids, perDay }) => html`<div key=${text} class="box warn">
         <p><strong>${sentence(text)}.</strong> ${fix}</p>
-        <p>At stake: ${perDay === null ? 'not known, since no uplift is known yet' : html`<strong>${money(perDay, currency)}</strong> a day`} (${whole(bids)} bids a day at the present rate).</p>
+        <p>At stake: ${perDay === null ? 'not known, since no uplift is known yet' : html`<strong>${money(perDay, currency)}</strong> a day`} (${integer(bids)} bids a day at the present rate).</p>
         <${CopyMail} text=${mail} /></div>`,
     )}
     <table class="bars"><caption class="hidden">How far the bids of ${name} come</caption>
@@ -112,7 +112,7 @@ function steps(of, all) {
       <tbody>${steps.map(({ step, count, share }) => {
         const stops = faults.some((fault) => fault.step === step)
         return html`<tr key=${step}><th scope="row"><${Term} name=${stepWords[step]} />${stops && html` <span class="level warn"><span aria-hidden="true">!</span> stops here</span>`}</th>
-          <td class="number">${whole(count)}</td>
+          <td class="number">${integer(count)}</td>
           <td><span class="bar-of" style=${{ width: `${(50 * count) / most}%` }}></span> ${share === null ? '' : percent(share)}</td></tr>`
       })}</tbody></table>
     <p class="soft">The last ${minutes} min, all nodes.</p>`
@@ -127,9 +127,9 @@ export function Funnel({ ssp }) {
   )
   return html`<section class="sheet"><h2>From request to earnings</h2>
     ${loaded(found, (/** @type {FunnelAnswer} */ all) => {
-      const [own] = all.suppliers
-      return own === undefined || own.steps.every(({ count }) => count === 0)
+      const [supplier] = all.suppliers
+      return supplier === undefined || supplier.steps.every(({ count }) => count === 0)
         ? html`<p class="soft">No requests in the last minutes. Bid requests to <code>${`/bid/${ssp}`}</code>, and calls with this supplier, appear here.</p>`
-        : steps(own, all)
+        : steps(supplier, all)
     })}</section>`
 }

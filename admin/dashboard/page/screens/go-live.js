@@ -1,7 +1,7 @@
 /** Going live with one supplier: the steps with their checks, and a button for the next one. */
 import { useState } from 'preact/hooks'
 import { Level, loaded, useRead } from '../components.js'
-import { isolated, money, percent, whole } from '../format.js'
+import { integer, isolated, money, percent } from '../format.js'
 import { Pick } from '../forms.js'
 import { html } from '../html.js'
 import { route } from '../route.js'
@@ -24,18 +24,19 @@ const fewest = 20
 const warnShare = 0.02
 
 /** @param {Facts} facts @param {string} step */
-const countOf = ({ funnel }, step) => funnel?.steps.find((each) => each.step === step)?.count ?? 0
+const countOf = ({ funnel }, step) =>
+  funnel?.steps.find((counted) => counted.step === step)?.count ?? 0
 
 /** Checks that the steps of the funnel have no fault. @param {Facts} facts @param {string} step @param {string} good @returns {Check} */
 function funnelCheck(facts, step, good) {
-  const fault = facts.funnel?.faults.find((each) => each.step === step)
+  const fault = facts.funnel?.faults.find((found) => found.step === step)
   if (fault !== undefined) return { text: `${fault.text}. ${fault.fix}`, ok: false }
   return { text: good, ok: countOf(facts, step) < fewest ? null : true }
 }
 
-/** @param {number | null} share @param {string} what @returns {Check} */
-const shareCheck = (share, what) => ({
-  text: share === null ? `Share ${what}` : `${percent(share)} ${what}`,
+/** @param {number | null} share @param {string} what @param {string} few what is said while the share is unknown @returns {Check} */
+const shareCheck = (share, what, few) => ({
+  text: share === null ? few : `${percent(share)} ${what}`,
   ok: share === null ? null : share < warnShare,
 })
 
@@ -60,10 +61,10 @@ const keptChecks = (facts) => [
 function upliftCheck({ live }) {
   const [mode] = live.modes
   if (!mode?.uplift || !knownKept(mode.kept)) return { text: 'Uplift: too few wins', ok: null }
-  const { at, lower, upper } = mode.uplift
+  const { at: estimate, lower, upper } = mode.uplift
   const amount = (/** @type {number} */ value) => money(value, currency.value)
   return {
-    text: `Uplift: ${amount(at)} for 1,000 bids (${amount(lower)} to ${amount(upper)})`,
+    text: `Uplift: ${amount(estimate)} for 1,000 bids (${amount(lower)} to ${amount(upper)})`,
     ok: lower > 0 ? true : upper < 0 ? false : null,
   }
 }
@@ -75,11 +76,19 @@ const steps = [
     text: 'Requests go through bidweir, and nothing is changed.',
     checks: (facts) => [
       {
-        text: `${whole(facts.live.total)} requests in the last minutes`,
+        text: `${integer(facts.live.total)} requests in the last minutes`,
         ok: facts.live.total > 0 ? true : null,
       },
-      shareCheck(failedShare([facts.live]), 'of the requests sent to the supplier failed'),
-      shareCheck(refusedShare([facts.live]), 'of the requests were refused'),
+      shareCheck(
+        failedShare([facts.live]),
+        'of the requests sent to the supplier failed',
+        'Few requests sent to the supplier fail',
+      ),
+      shareCheck(
+        refusedShare([facts.live]),
+        'of the requests were refused',
+        'Few requests are refused',
+      ),
       {
         text: 'All endpoints are up',
         ok: facts.live.endpoints.every(({ state }) => state === 'up'),
@@ -150,10 +159,12 @@ const lines = (id, opd) =>
 /** @param {{ ssp: string, facts: Facts, again: () => Promise<unknown> }} props */
 function Change({ ssp, facts, again }) {
   const [fault, setFault] = useState('')
-  const at = stepOf(facts)
+  const current = stepOf(facts)
   const { live, value, etag } = facts
-  const next = settings.find(({ step }) => step > at)
-  const open = steps.slice(0, at + 1).flatMap(({ checks }) => checks(facts).filter(({ ok }) => !ok))
+  const next = settings.find(({ step }) => step > current)
+  const open = steps
+    .slice(0, current + 1)
+    .flatMap(({ checks }) => checks(facts).filter(({ ok }) => !ok))
   const go = async (/** @type {(typeof settings)[number]} */ to, isBack = false) => {
     setFault('')
     try {
@@ -188,7 +199,7 @@ function Change({ ssp, facts, again }) {
       <pre tabindex="0">${lines(ssp, (next ?? settings[0])?.opd ?? {})}</pre>`
   return html`<div class="row">
       ${next !== undefined && html`<button type="button" class="primary" onClick=${() => go(next)}>Next: ${next.name}</button>`}
-      ${at > 2 && html`<button type="button" onClick=${() => settings[0] && go(settings[0], true)}>Back to shadow</button>`}
+      ${current > 2 && html`<button type="button" onClick=${() => settings[0] && go(settings[0], true)}>Back to shadow</button>`}
     </div>${fault !== '' && html`<p class="fault" role="alert">${fault}</p>`}`
 }
 
@@ -216,14 +227,14 @@ function Steps({ ssp }) {
   )
   const again = () => Promise.all([found.again(), readLive()])
   return loaded(found, (/** @type {Facts} */ facts) => {
-    const at = stepOf(facts)
+    const current = stepOf(facts)
     return html`<${Change} ssp=${ssp} facts=${facts} again=${again} />
       <ol class="steps">${steps.map(
         (
           { name, text, checks },
           index,
-        ) => html`<li key=${name} class="sheet" aria-current=${index === at ? 'step' : undefined}>
-          <h2>${index + 1}. ${name} ${index === at && html`<small class="tag">now</small>`}</h2><p>${text}</p>
+        ) => html`<li key=${name} class="sheet" aria-current=${index === current ? 'step' : undefined}>
+          <h2>${index + 1}. ${name} ${index === current && html`<small class="tag">now</small>`}</h2><p>${text}</p>
           <ul class="lines">${checks(facts).map(
             (check) =>
               html`<li key=${check.text}><span>${check.text}</span><${Level} level=${level(check)} label=${words[level(check)]} /></li>`,

@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks'
 import { ask } from '../actions.js'
 import { changeIfSame } from '../changes.js'
 import { Level, loaded, number, Term, table, text, useRead } from '../components.js'
-import { time, whole } from '../format.js'
+import { integer, time } from '../format.js'
 import { Pick } from '../forms.js'
 import { glossary } from '../glossary.js'
 import { html } from '../html.js'
@@ -17,8 +17,8 @@ import { may, seesAll, supplierOptions } from '../state.js'
 const columns = [
   text('Snapshot', ({ id }) => html`<code>${id}</code>`),
   text('Mode', ({ mode }) => mode),
-  text('Written', ({ at }) => time(at)),
-  number('KiB', ({ bytes }) => whole(bytes / 1024), { wide: true }),
+  text('Written', ({ at: instant }) => time(instant)),
+  number('KiB', ({ bytes }) => integer(bytes / 1024), { wide: true }),
 ]
 
 export function Models() {
@@ -53,14 +53,14 @@ export function Models() {
       undo: () => setFrozen(frozen),
       done: frozen ? 'The models learn.' : 'The models are frozen.',
     })
-  const askRollback = (/** @type {Snapshot} */ { id, at, mode }) =>
+  const askRollback = (/** @type {Snapshot} */ { id, at: instant, mode }) =>
     ask({
       title: `Roll back the model of mode ${mode}?`,
-      text: `All nodes return to the snapshot ${id} of ${time(at)}, within 2 seconds. What the model learned later is lost. Bids from before do not train it any more. This cannot be undone.`,
+      text: `All nodes return to the snapshot ${id} of ${time(instant)}, within 2 seconds. What the model learned later is lost. Bids from before do not train it any more. This cannot be undone.`,
       verb: 'Roll back',
       danger: true,
       act: () => command('rollback', { id }),
-      done: `The model of mode ${mode} is that of ${time(at)}.`,
+      done: `The model of mode ${mode} is that of ${time(instant)}.`,
     })
   const askReset = (/** @type {Event} */ event) => {
     event.preventDefault()
@@ -102,7 +102,7 @@ export function Models() {
               })
         }</section>
       <section class="sheet"><h2><${Term} name="Reset" /></h2>
-        <ul>${Object.entries(resets).map(([id, times]) => html`<li key=${id}>${id}: ${whole(times)} ${times === 1 ? 'time' : 'times'}</li>`)}</ul>
+        <ul>${Object.entries(resets).map(([id, times]) => html`<li key=${id}>${id}: ${integer(times)} ${times === 1 ? 'time' : 'times'}</li>`)}</ul>
         ${Object.keys(resets).length === 0 && html`<p class="soft">No supplier was reset.</p>`}
         ${
           may('operator') &&

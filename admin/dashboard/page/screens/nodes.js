@@ -60,10 +60,12 @@ export function Problems() {
   const bad = all.filter(({ level }) => level === 'bad')
   const texts = new Set([...bad, ...all].map(({ text }) => text))
   const who = (/** @type {string} */ text) => {
-    const of = nodes.filter(({ problems }) => problems.some((each) => each.text === text))
-    return nodes.length > 1 && of.length === nodes.length
+    const affected = nodes.filter(({ problems }) =>
+      problems.some((problem) => problem.text === text),
+    )
+    return nodes.length > 1 && affected.length === nodes.length
       ? 'All nodes'
-      : `Node ${of.map(({ node }) => node).join(', ')}`
+      : `Node ${affected.map(({ node }) => node).join(', ')}`
   }
   return html`<ul class=${`box ${bad.length > 0 ? 'bad' : 'warn'}`} aria-label="Problems of nodes">${[
     ...texts,

@@ -22,9 +22,9 @@ export function bucketsOf(range, by) {
   const end = startOfDay(dateOf(startOfDay(range.to) + 1.5 * day))
   const times = []
   // hours are those of UTC; days may have 23 or 25 hours
-  for (let at = by === 'hour' ? from - (from % hour) : from; at < to && at < end; ) {
-    times.push(at / 1000)
-    at = by === 'hour' ? at + hour : startOfDay(dateOf(at + 1.5 * day))
+  for (let start = by === 'hour' ? from - (from % hour) : from; start < to && start < end; ) {
+    times.push(start / 1000)
+    start = by === 'hour' ? start + hour : startOfDay(dateOf(start + 1.5 * day))
   }
   return times
 }
@@ -50,10 +50,10 @@ async function saveCsv(path) {
   URL.revokeObjectURL(url)
 }
 
-/** The values of all hours or days; null where the report has no row. @param {ReportRow[]} rows @param {number[]} times @param {(row: ReportRow) => number | null} of */
-export function seriesOf(rows, times, of) {
-  const byTime = new Map(rows.map((row) => [Date.parse(row.key) / 1000, of(row)]))
-  return { times, values: times.map((at) => byTime.get(at) ?? null) }
+/** The values of all hours or days; null where the report has no row. @param {ReportRow[]} rows @param {number[]} times @param {(row: ReportRow) => number | null} figureOf */
+export function seriesOf(rows, times, figureOf) {
+  const byTime = new Map(rows.map((row) => [Date.parse(row.key) / 1000, figureOf(row)]))
+  return { times, values: times.map((instant) => byTime.get(instant) ?? null) }
 }
 
 /** The range of the address; `days` is empty if it has dates. @returns {Range & { days: string }} */

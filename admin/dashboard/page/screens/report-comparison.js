@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks'
 import { Name, number, table, text } from '../components.js'
 import { mostBytes, numberOf, parseCsv } from '../csv.js'
-import { absent, dateOf, money, percent, whole } from '../format.js'
+import { absent, dateOf, integer, money, percent } from '../format.js'
 import { Pick } from '../forms.js'
 import { html } from '../html.js'
 import { currency } from '../state.js'
@@ -36,7 +36,7 @@ function same(by, key) {
 function compared(rows, by, csv, columns) {
   /** @type {Map<string, Compared>} */
   const found = new Map()
-  const of = (/** @type {string} */ key, /** @type {string} */ shown) => {
+  const rowOf = (/** @type {string} */ key, /** @type {string} */ shown) => {
     const known = found.get(key)
     if (known !== undefined) return known
     const fresh = { key: shown, ours: null, theirs: null }
@@ -45,7 +45,7 @@ function compared(rows, by, csv, columns) {
   }
   for (const row of rows) {
     const key = by === 'day' ? dateOf(Date.parse(row.key)) : row.key
-    const into = of(same(by, key), key)
+    const into = rowOf(same(by, key), key)
     const { wins, amount } = into.ours ?? { wins: 0, amount: 0 }
     into.ours = { wins: wins + row.wins, amount: amount + Number(row[columns.ours]) }
   }
@@ -58,7 +58,7 @@ function compared(rows, by, csv, columns) {
   }
   for (const cells of csv.rows) {
     const key = cells[columns.key] ?? ''
-    const into = of(same(by, key), key)
+    const into = rowOf(same(by, key), key)
     into.theirs = {
       wins: add(into.theirs?.wins, cells[columns.wins]),
       amount: add(into.theirs?.amount, cells[columns.amount]),
@@ -81,22 +81,22 @@ function Beside({ rows, by, csv }) {
     guess(csv, ['spend', 'revenue', 'cost', 'amount', 'cleared']),
   )
   const [ours, setOurs] = useState(/** @type {Amount} */ ('cleared'))
-  const options = [['-1', 'none'], ...csv.names.map((name, at) => [String(at), name])]
+  const options = [['-1', 'none'], ...csv.names.map((name, index) => [String(index), name])]
   const all = compared(rows, by, csv, {
     ...{ key: Math.max(0, Number(key)), wins: Number(wins), amount: Number(amount), ours },
   })
   const missing = all.filter(({ ours, theirs }) => ours === null || theirs === null).length
   const columns = [
     text(by, (/** @type {Compared} */ { key }) => html`<${Name} name=${key} />`),
-    number('Wins, ours', (/** @type {Compared} */ each) => whole(each.ours?.wins)),
-    number('theirs', (/** @type {Compared} */ each) => whole(each.theirs?.wins)),
-    number('Difference', (/** @type {Compared} */ each) =>
-      percent(difference(each.ours?.wins, each.theirs?.wins)),
+    number('Wins, ours', (/** @type {Compared} */ pair) => integer(pair.ours?.wins)),
+    number('theirs', (/** @type {Compared} */ pair) => integer(pair.theirs?.wins)),
+    number('Difference', (/** @type {Compared} */ pair) =>
+      percent(difference(pair.ours?.wins, pair.theirs?.wins)),
     ),
-    number('Amount, ours', (/** @type {Compared} */ each) => amountText(each.ours?.amount)),
-    number('theirs ', (/** @type {Compared} */ each) => amountText(each.theirs?.amount)),
-    number('Difference ', (/** @type {Compared} */ each) => {
-      const gap = difference(each.ours?.amount, each.theirs?.amount)
+    number('Amount, ours', (/** @type {Compared} */ pair) => amountText(pair.ours?.amount)),
+    number('theirs ', (/** @type {Compared} */ pair) => amountText(pair.theirs?.amount)),
+    number('Difference ', (/** @type {Compared} */ pair) => {
+      const gap = difference(pair.ours?.amount, pair.theirs?.amount)
       const isLarge = gap !== null && Math.abs(gap) > 0.05
       return gap === null
         ? absent
@@ -108,7 +108,7 @@ function Beside({ rows, by, csv }) {
       <${Pick} label="Their wins" value=${wins} options=${options} pick=${setWins} />
       <${Pick} label="Their amounts" value=${amount} options=${options} pick=${setAmount} />
       <${Pick} label="compared with our" value=${ours} options=${Object.entries(amounts)} pick=${setOurs} /></div>
-    ${missing > 0 && html`<p class="box warn">${whole(missing)} of ${whole(all.length)} names are on one side only.</p>`}
+    ${missing > 0 && html`<p class="box warn">${integer(missing)} of ${integer(all.length)} names are on one side only.</p>`}
     ${table({ label: 'Ours beside theirs', rows: all, columns, keyOf: ({ key }) => key, size: 'tall' })}`
 }
 

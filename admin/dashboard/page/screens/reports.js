@@ -3,7 +3,7 @@ import { signal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
 import { Chart } from '../chart.js'
 import { amounts, loaded, Name, number, sumOf, table, text, useRead } from '../components.js'
-import { absent, dateOf, isZone, money, percent, setZone, time, whole, zone } from '../format.js'
+import { absent, dateOf, integer, isZone, money, percent, setZone, time, zone } from '../format.js'
 import { Pick, withFields } from '../forms.js'
 import { html } from '../html.js'
 import { route, setQuery } from '../route.js'
@@ -69,15 +69,15 @@ const most = 500
 
 const amount = (/** @type {number | string | null | undefined} */ value) =>
   money(value, currency.value)
-const share = (/** @type {number | string} */ part, /** @type {number | string} */ of) =>
-  Number(of) === 0 ? null : Number(part) / Number(of)
+const share = (/** @type {number | string} */ part, /** @type {number | string} */ total) =>
+  Number(total) === 0 ? null : Number(part) / Number(total)
 
 /** An estimate with its interval, if that is narrow enough to say anything.
- * @param {number | null} at @param {number | null} low @param {number | null} high */
-const estimate = (at, low, high) =>
-  at === null || low === null || high === null || high - low > 1
+ * @param {number | null} estimated @param {number | null} low @param {number | null} high */
+const estimate = (estimated, low, high) =>
+  estimated === null || low === null || high === null || high - low > 1
     ? absent
-    : html`${percent(at)}<small>${percent(low)} to ${percent(high)}</small>`
+    : html`${percent(estimated)}<small>${percent(low)} to ${percent(high)}</small>`
 
 /** A name that limits the report to itself. @param {string} by @param {string} key */
 function nameCell(by, key) {
@@ -88,13 +88,14 @@ function nameCell(by, key) {
   return html`<button type="button" class="link" onClick=${() => setQuery({ [filter]: key })}><${Name} name=${name} /></button>`
 }
 
-/** @param {string} name @param {(row: ReportRow) => string} of @param {Partial<Column<ReportRow>>} more */
-const sums = (name, of, more = {}) => amounts(name, of, { sum: sumOf(of), ...more })
+/** @param {string} name @param {(row: ReportRow) => string} figureOf @param {Partial<Column<ReportRow>>} more */
+const sums = (name, figureOf, more = {}) =>
+  amounts(name, figureOf, { sum: sumOf(figureOf), ...more })
 
 /** @param {string} by @param {string} then @returns {Column<ReportRow>[]} */
 const columnsOf = (by, then) => [
   text(dimensions[by] ?? by, ({ key }) => nameCell(by, key), {
-    by: ({ key }) => key,
+    by: ({ key }) => (isTime(by) ? Date.parse(key) : key),
     total: (rows) => `Total of ${rows.length}`,
   }),
   ...(then === ''
@@ -108,20 +109,24 @@ const columnsOf = (by, then) => [
           },
         ),
       ]),
-  sums('Margin', ({ margin }) => margin),
+  sums('Margin', ({ margin }) => margin, {
+    // as on the board: wins that cleared below half of the price sent prove no margin
+    cell: ({ difference, out_ba }) =>
+      (share(difference, out_ba) ?? 0) < -0.5 && html`<small>not proven</small>`,
+  }),
   number('of revenue', ({ margin, revenue }) => percent(share(margin, revenue)), {
     wide: true,
     by: ({ margin, revenue }) => share(margin, revenue),
   }),
   sums('Revenue', ({ revenue }) => revenue),
-  number('Bids', ({ decided }) => whole(decided), {
+  number('Bids', ({ decided }) => integer(decided), {
     wide: true,
     by: ({ decided }) => decided,
-    total: (rows) => whole(rows.reduce((sum, { decided }) => sum + decided, 0)),
+    total: (rows) => integer(rows.reduce((sum, { decided }) => sum + decided, 0)),
   }),
-  number('Wins', ({ wins }) => whole(wins), {
+  number('Wins', ({ wins }) => integer(wins), {
     by: ({ wins }) => wins,
-    total: (rows) => whole(rows.reduce((sum, { wins }) => sum + wins, 0)),
+    total: (rows) => integer(rows.reduce((sum, { wins }) => sum + wins, 0)),
   }),
   number('Kept wins', (row) => estimate(row.kept, row.kept_low, row.kept_high), {
     wide: true,
@@ -142,10 +147,10 @@ const sort = signal({ by: 'Margin', down: true })
 /** Rows without a value are last. @param {ReportRow[]} rows @param {Column<ReportRow>[]} columns */
 function sorted(rows, columns) {
   const { by, down } = sort.value
-  const of = columns.find(({ name }) => name === by)?.by
-  if (of === undefined) return rows
+  const figureOf = columns.find(({ name }) => name === by)?.by
+  if (figureOf === undefined) return rows
   return rows.toSorted((one, other) => {
-    const [a, b] = [of(one), of(other)]
+    const [a, b] = [figureOf(one), figureOf(other)]
     if (a === b) return 0
     if (a === null || b === null) return a === null ? 1 : -1
     return (a < b ? -1 : 1) * (down ? -1 : 1)
@@ -207,7 +212,7 @@ function Result({ rows, by, then, range }) {
   })}
   ${
     rows.length >= most &&
-    html`<p class="soft">${isTime(by) ? `The first ${most} of ${whole(rows.length)} rows in this order` : `The ${most} rows with the largest margin`}. The file has all.</p>`
+    html`<p class="soft">${isTime(by) ? `The first ${most} of ${integer(rows.length)} rows in this order` : `The ${most} rows with the largest margin`}. The file has all.</p>`
   }`
 }
 

@@ -6,10 +6,10 @@ import { live, may, seesAll } from '../state.js'
 
 /** @import { Kept, ListedIntegration } from '../../../fleet/live-schema.ts' */
 
-/** @param {ListedIntegration[]} rows @param {(row: ListedIntegration) => number} of */
-const sum = (rows, of) => rows.reduce((total, row) => total + of(row), 0)
-const ratio = (/** @type {number} */ part, /** @type {number} */ whole) =>
-  whole === 0 ? null : part / whole
+/** @param {ListedIntegration[]} rows @param {(row: ListedIntegration) => number} countOf */
+const sum = (rows, countOf) => rows.reduce((total, row) => total + countOf(row), 0)
+const ratio = (/** @type {number} */ part, /** @type {number} */ total) =>
+  total === 0 ? null : part / total
 
 /** The share of the requests sent to these suppliers that have these outcomes; null if none was sent.
  * @param {ListedIntegration[]} rows @param {string[]} outcomes */
@@ -36,8 +36,8 @@ export const refusedShare = (rows) =>
 /** The figure, if enough wins are known for it. @param {Kept | null | undefined} kept */
 export const knownKept = (kept) => (kept?.known ? kept : null)
 
-/** @param {{ of: ListedIntegration }} props */
-export const Health = ({ of: { health } }) =>
+/** @param {{ supplier: ListedIntegration }} props */
+export const Health = ({ supplier: { health } }) =>
   html`<${Level} level=${health.level} label=${health.level === 'none' ? 'No requests' : undefined} />`
 
 /** What a screen of suppliers shows while there is none. */

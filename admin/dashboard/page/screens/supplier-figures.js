@@ -1,7 +1,7 @@
 /** Counters of a supplier: guards, factors, endpoints, notices, and what was left unchanged. */
 
 import { Level, Term } from '../components.js'
-import { absent, duration, percent, plain, rate, whole } from '../format.js'
+import { absent, duration, integer, percent, plain, rate } from '../format.js'
 import { glossary } from '../glossary.js'
 import { html } from '../html.js'
 
@@ -18,16 +18,16 @@ const guardWords = {
   number: 'the model returned no number: factor 1',
 }
 
-/** @param {{ of: LiveIntegration }} props */
-export function Guards({ of }) {
-  const modes = of.modes.filter(
+/** @param {{ supplier: LiveIntegration }} props */
+export function Guards({ supplier }) {
+  const modes = supplier.modes.filter(
     ({ guards, alarms }) => Object.keys({ ...guards, ...alarms }).length > 0,
   )
   return html`<section class="sheet"><h2><${Term} name="Guards" text=${glossary['Guard']} /></h2>
     ${modes.length === 0 && html`<p class="soft">No bid was decided since the nodes started.</p>`}
     ${modes.map(
       ({ mode, guards, alarms }) => html`<div key=${mode}>
-        ${of.modes.length > 1 && html`<h3>mode ${mode}</h3>`}
+        ${supplier.modes.length > 1 && html`<h3>mode ${mode}</h3>`}
         <ul>${Object.entries(guards).map(
           ([name, nodes]) =>
             html`<li key=${name}>${guardWords[name] ?? name}${nodes > 1 && ` (${nodes} nodes)`}</li>`,
@@ -35,15 +35,15 @@ export function Guards({ of }) {
         ${
           Object.keys(alarms).length > 0 &&
           html`<p>Began to act since the nodes started: ${Object.entries(alarms)
-            .map(([name, count]) => `${name} ${whole(count)} ${count === 1 ? 'time' : 'times'}`)
+            .map(([name, count]) => `${name} ${integer(count)} ${count === 1 ? 'time' : 'times'}`)
             .join(', ')}.</p>`
         }</div>`,
     )}</section>`
 }
 
-/** @param {{ of: LiveIntegration }} props */
-export function Factors({ of }) {
-  const rows = of.modes[0]?.factors ?? []
+/** @param {{ supplier: LiveIntegration }} props */
+export function Factors({ supplier }) {
+  const rows = supplier.modes[0]?.factors ?? []
   const total = rows.reduce((sum, { bids }) => sum + bids, 0)
   const most = Math.max(...rows.map(({ bids }) => bids))
   return html`<section class="sheet"><h2><${Term} name="Factors since the nodes started" text=${glossary['Factor']} /></h2>
@@ -68,7 +68,7 @@ const list = (counts) =>
     .sort(([, a], [, b]) => b - a)
     .map(
       ([name, count]) =>
-        html`<tr key=${name}><th scope="row">${name.replaceAll('_', ' ')}</th><td class="number">${whole(count)}</td></tr>`,
+        html`<tr key=${name}><th scope="row">${name.replaceAll('_', ' ')}</th><td class="number">${integer(count)}</td></tr>`,
     )
 
 /** @type {Readonly<Record<string, 'ok' | 'warn' | 'bad'>>} */
@@ -78,12 +78,14 @@ const endpointLevels = { up: 'ok', failing: 'warn', ejected: 'bad', unhealthy: '
 const endpointFault = ({ state, failures, reason }) =>
   [
     ...(reason === undefined ? [] : [reason]),
-    ...(state === 'failing' || state === 'ejected' ? [`${whole(failures)} failures in a row`] : []),
+    ...(state === 'failing' || state === 'ejected'
+      ? [`${integer(failures)} failures in a row`]
+      : []),
   ].join(', ')
 
-/** @type {readonly [name: string, of: (variant: NonNullable<LiveIntegration['variants']>['main']) => string][]} */
+/** @type {readonly [name: string, shownOf: (variant: NonNullable<LiveIntegration['variants']>['main']) => string][]} */
 const variantRows = [
-  ['Requests', ({ requests }) => whole(requests)],
+  ['Requests', ({ requests }) => integer(requests)],
   ['Failed', ({ requests, failed }) => (requests === 0 ? absent : percent(failed / requests))],
   ['Bids a request', ({ requests, bids }) => (requests === 0 ? absent : plain(bids / requests))],
   ['Mean price, CPM', ({ price }) => (price === null ? absent : plain(price))],
@@ -91,8 +93,8 @@ const variantRows = [
   ['p99', ({ p99 }) => (p99 === null ? absent : duration(p99))],
 ]
 
-/** What the endpoints of the canary do beside the others. @param {{ of: LiveIntegration }} props */
-export function Canary({ of: { variants } }) {
+/** What the endpoints of the canary do beside the others. @param {{ supplier: LiveIntegration }} props */
+export function Canary({ supplier: { variants } }) {
   if (variants === undefined) return null
   const { main, canary } = variants
   const all = main.requests + canary.requests
@@ -100,14 +102,14 @@ export function Canary({ of: { variants } }) {
     <p>${all === 0 ? 'No request was sent' : `${percent(canary.requests / all)} of the requests went to the canary`} since the nodes started.</p>
     <table aria-label="Canary"><thead><tr><th></th><th scope="col" class="number">Usual endpoints</th><th scope="col" class="number">Canary</th></tr></thead>
       <tbody>${variantRows.map(
-        ([name, of]) =>
-          html`<tr key=${name}><th scope="row">${name}</th><td class="number">${of(main)}</td><td class="number">${of(canary)}</td></tr>`,
+        ([name, shownOf]) =>
+          html`<tr key=${name}><th scope="row">${name}</th><td class="number">${shownOf(main)}</td><td class="number">${shownOf(canary)}</td></tr>`,
       )}</tbody></table>
     <p class="soft">Bids and prices are those of the supplier, before OPD.</p></section>`
 }
 
-/** @param {{ of: LiveIntegration }} props */
-export function Counts({ of }) {
+/** @param {{ supplier: LiveIntegration }} props */
+export function Counts({ supplier }) {
   const none = html`<tr><td>none</td></tr>`
   const block = (
     /** @type {string} */ title,
@@ -115,15 +117,15 @@ export function Counts({ of }) {
   ) => html`<h3><${Term} name=${title} /></h3>
     <table aria-label=${title}><tbody>${rows.length === 0 ? none : rows}</tbody></table>`
   return html`<section class="sheet"><h2>Counters since the nodes started</h2>
-    ${block('Notices', list(of.notices))}
-    ${block('Left unchanged', list(of.left))}
+    ${block('Notices', list(supplier.notices))}
+    ${block('Left unchanged', list(supplier.left))}
     ${block(
       'Endpoints',
-      of.endpoints.map(
+      supplier.endpoints.map(
         (
-          each,
-        ) => html`<tr key=${each.url}><th scope="row" class="url">${each.url}${each.canary && html` <span class="tag">canary</span>`}</th>
-          <td><${Level} level=${endpointLevels[each.state]} label=${each.state} /> <span class="url">${endpointFault(each)}</span></td></tr>`,
+          endpoint,
+        ) => html`<tr key=${endpoint.url}><th scope="row" class="url">${endpoint.url}${endpoint.canary && html` <span class="tag">canary</span>`}</th>
+          <td><${Level} level=${endpointLevels[endpoint.state]} label=${endpoint.state} /> <span class="url">${endpointFault(endpoint)}</span></td></tr>`,
       ),
     )}</section>`
 }

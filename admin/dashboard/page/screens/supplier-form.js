@@ -30,7 +30,7 @@ export const pathOf = (id) => `${root}${encodeURIComponent(id)}/`
 const shown = (value) =>
   value === undefined ? 'not set' : typeof value === 'string' ? value : JSON.stringify(value)
 
-/** A difference in words, such as `opd.share: 0.1 → 0.5`. @param {Difference} of */
+/** A difference in words, such as `opd.share: 0.1 → 0.5`. @param {Difference} difference */
 const differenceLine = ({ pointer, before, after }) =>
   pointer === ''
     ? before === undefined
@@ -53,8 +53,8 @@ async function explained(id, etag, error) {
       : later
           .reverse()
           .map(
-            ({ who, at, difference }) =>
-              `${who} changed it, ${time(at)}: ${difference.map(differenceLine).join('; ')}`,
+            ({ who, at: instant, difference }) =>
+              `${who} changed it, ${time(instant)}: ${difference.map(differenceLine).join('; ')}`,
           )
           .join('. Then '),
   )
@@ -157,7 +157,7 @@ function changed(patch, from) {
 /** Whether OPD is off, and nothing else is said of it. @param {any} opd */
 const isUnset = ({ enabled, caps: limits, ...numbers }) =>
   enabled === false &&
-  [...Object.values(numbers), ...Object.values(limits)].every((each) => each === null)
+  [...Object.values(numbers), ...Object.values(limits)].every((value) => value === null)
 
 /** The fields of the form as a patch. @param {(name: string) => string} field @param {Record<string, unknown>} value */
 function patchOf(field, value) {
@@ -186,7 +186,9 @@ const linesOf = (text) =>
 
 /** @param {readonly unknown[]} endpoints */
 const textOfLines = (endpoints) =>
-  endpoints.map((each) => (typeof each === 'string' ? each : JSON.stringify(each))).join('\n')
+  endpoints
+    .map((endpoint) => (typeof endpoint === 'string' ? endpoint : JSON.stringify(endpoint)))
+    .join('\n')
 
 /** @param {string} text @param {string} field */
 function jsonOf(text, field) {
@@ -245,8 +247,8 @@ function reachOf(field) {
 
 /** A merge patch that makes `was` equal to `next`: what `next` lacks is null. @param {any} was @param {any} next @returns {any} */
 function replacing(was, next) {
-  const isObject = (/** @type {any} */ each) =>
-    each !== null && typeof each === 'object' && !Array.isArray(each)
+  const isObject = (/** @type {any} */ value) =>
+    value !== null && typeof value === 'object' && !Array.isArray(value)
   if (!isObject(was) || !isObject(next)) return next
   const removed = Object.keys(was).filter((key) => next[key] === undefined)
   return {
@@ -391,8 +393,8 @@ function Versions({ id, versions, now, etag, again }) {
   }
   return html`<h3>Versions</h3>${fault !== '' && html`<p class="fault" role="alert">${fault}</p>`}
     <ul class="lines">${versions.map(
-      ({ version, at, who, supplier, difference }) =>
-        html`<li key=${version}><span><strong>${version}</strong> <small>${who}, ${time(at)}: ${difference.map(differenceLine).join('; ')}</small></span>
+      ({ version, at: instant, who, supplier, difference }) =>
+        html`<li key=${version}><span><strong>${version}</strong> <small>${who}, ${time(instant)}: ${difference.map(differenceLine).join('; ')}</small></span>
         ${
           version !== now &&
           supplier !== null &&
@@ -421,13 +423,13 @@ export function SupplierForm({ ssp }) {
     return Promise.all([found.again(), readLive()])
   }
   return html`<section class="sheet"><h2>Configure</h2>
-    ${loaded(found, (of) =>
-      of === null
+    ${loaded(found, (block) =>
+      block === null
         ? null
-        : of.value.origin === 'file'
+        : block.value.origin === 'file'
           ? html`<p class="soft">The configuration file sets this supplier: change it there.</p>`
-          : html`<${Form} key=${round} value=${of.value} etag=${of.etag} again=${again} made=${() => setRound(round + 1)} />
-            <${Versions} id=${ssp} versions=${of.versions} now=${of.value.version ?? 0} etag=${of.etag} again=${again} />`,
+          : html`<${Form} key=${round} value=${block.value} etag=${block.etag} again=${again} made=${() => setRound(round + 1)} />
+            <${Versions} id=${ssp} versions=${block.versions} now=${block.value.version ?? 0} etag=${block.etag} again=${again} />`,
     )}</section>`
 }
 

@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks'
 import { Chart } from '../chart.js'
 import { amounts, loaded, Name, number, table, text, useRead } from '../components.js'
-import { dateOf, money, percent, time, whole, zone } from '../format.js'
+import { dateOf, integer, money, percent, time, zone } from '../format.js'
 import { Pick } from '../forms.js'
 import { html } from '../html.js'
 import { route, setQuery } from '../route.js'
@@ -20,18 +20,21 @@ const useReport = (range, more) => {
   return useRead(() => /** @type {Promise<ReportRow[]>} */ (call(path)), [path], reportsEvery)
 }
 
-/** @typedef {{ of: (row: ReportRow) => number | null, format: (value: number | null | undefined) => string }} Measure */
+/** @typedef {{ figureOf: (row: ReportRow) => number | null, format: (value: number | null | undefined) => string }} Measure */
 
 const amount = (/** @type {number | null | undefined} */ value) => money(value, currency.value)
 /** @type {Measure} */
-const margin = { of: (row) => Number(row.margin), format: amount }
+const margin = { figureOf: (row) => Number(row.margin), format: amount }
 /** @type {Readonly<Record<string, Measure>>} */
 const measures = {
   Margin: margin,
-  Revenue: { of: (row) => Number(row.revenue), format: amount },
-  Bids: { of: (row) => row.decided, format: whole },
-  Wins: { of: (row) => row.wins, format: whole },
-  'Win rate': { of: (row) => (row.decided === 0 ? null : row.wins / row.decided), format: percent },
+  Revenue: { figureOf: (row) => Number(row.revenue), format: amount },
+  Bids: { figureOf: (row) => row.decided, format: integer },
+  Wins: { figureOf: (row) => row.wins, format: integer },
+  'Win rate': {
+    figureOf: (row) => (row.decided === 0 ? null : row.wins / row.decided),
+    format: percent,
+  },
 }
 
 /** @param {string} name @param {import('../components.js').Column<ReportRow>['cell']} cell @returns {import('../components.js').Column<ReportRow>[]} */
@@ -45,9 +48,9 @@ const columnsOf = (name, cell) => [
     { wide: true },
   ),
   amounts('Revenue', ({ revenue }) => revenue, { wide: true }),
-  number('Bids', ({ decided }) => whole(decided)),
-  number('Wins', ({ wins }) => whole(wins), { wide: true }),
-  number('Win rate', (row) => percent(measures['Win rate']?.of(row)), { wide: true }),
+  number('Bids', ({ decided }) => integer(decided)),
+  number('Wins', ({ wins }) => integer(wins), { wide: true }),
+  number('Win rate', (row) => percent(measures['Win rate']?.figureOf(row)), { wide: true }),
 ]
 
 /** Rows of names, and of times. The files have all. */
@@ -66,8 +69,8 @@ const dimensions = [
   },
 ]
 
-/** @param {{ ssp: string, range: Range, names: Names, of: Dimension }} props */
-function Top({ ssp, range, names, of: { by, title, none, names: words = {} } }) {
+/** @param {{ ssp: string, range: Range, names: Names, dimension: Dimension }} props */
+function Top({ ssp, range, names, dimension: { by, title, none, names: words = {} } }) {
   const { [by]: chosen, ...others } = names
   const more = { ssp, by, ...others }
   const rows = useReport(range, { ...more, top: String(most) })
@@ -119,12 +122,12 @@ export function History({ ssp }) {
     ${loaded(
       rows,
       (all) => html`
-      <${Chart} label=${shown} ...${seriesOf(all, bucketsOf(range, by), measure.of)} by=${by}
+      <${Chart} label=${shown} ...${seriesOf(all, bucketsOf(range, by), measure.figureOf)} by=${by}
         isRunning=${range.to >= dateOf(Date.now())} format=${measure.format} />
       <details><summary>The same as a table</summary>${table({ label: 'History as a table', rows: all.toReversed(), columns, keyOf: ({ key }) => key, most: mostTimes })}
-        ${all.length > mostTimes && html`<p class="soft">The last ${mostTimes} of ${whole(all.length)}. The file has all.</p>`}</details>`,
+        ${all.length > mostTimes && html`<p class="soft">The last ${mostTimes} of ${integer(all.length)}. The file has all.</p>`}</details>`,
       'No bids and no wins in this range.',
     )}
-    <div class="columns tables">${dimensions.map((of) => html`<${Top} key=${of.by} ssp=${ssp} range=${range} names=${names} of=${of} />`)}</div>
+    <div class="columns tables">${dimensions.map((dimension) => html`<${Top} key=${dimension.by} ssp=${ssp} range=${range} names=${names} dimension=${dimension} />`)}</div>
   </section>`
 }

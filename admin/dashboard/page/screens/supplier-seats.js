@@ -2,7 +2,7 @@
 import { ask } from '../actions.js'
 import { changeField, supplierPath } from '../changes.js'
 import { Level, loaded, Term, useRead } from '../components.js'
-import { isolated, whole } from '../format.js'
+import { integer, isolated } from '../format.js'
 import { withFields } from '../forms.js'
 import { glossary } from '../glossary.js'
 import { html } from '../html.js'
@@ -16,7 +16,7 @@ import { integration, live, may } from '../state.js'
 const readEvery = 9000
 
 const limit = (/** @type {number | null} */ qps) =>
-  qps === null ? 'no limit' : `${whole(qps)} requests / s`
+  qps === null ? 'no limit' : `${integer(qps)} requests / s`
 
 /** The state of something, and for those who may change it the button that switches it.
  * @param {{ what: string, on: boolean, does: [off: string, on: string], set: (on: boolean) => Promise<unknown> }} props */
@@ -108,15 +108,15 @@ export function SeatsAndCenters({ ssp }) {
       )}</ul>
       ${
         may('api') &&
-        html`<${NewSeat} path=${path} name=${name} of=${{ seats, centers }} again=${supplier.again} />
+        html`<${NewSeat} path=${path} name=${name} listed=${{ seats, centers }} again=${supplier.again} />
         <${NewCenter} path=${path} name=${name} centers=${centers} again=${supplier.again} />`
       }`,
     )}</section>`
 }
 
 /** Adds a seat. Its name and allotments stay as they are added.
- * @param {{ path: string, name: string, of: { seats: SupplierResource['dsp_seats'], centers: DataCenter[] }, again: () => Promise<void> }} props */
-function NewSeat({ path, name, of: { seats, centers }, again }) {
+ * @param {{ path: string, name: string, listed: { seats: SupplierResource['dsp_seats'], centers: DataCenter[] }, again: () => Promise<void> }} props */
+function NewSeat({ path, name, listed: { seats, centers }, again }) {
   const submit = withFields((field, form) => {
     const seat = field('seat').trim()
     const qps = centers.flatMap(({ location }) => {
@@ -124,9 +124,9 @@ function NewSeat({ path, name, of: { seats, centers }, again }) {
       return value === '' ? [] : [{ location, value: Number(value) }]
     })
     const allotted = qps.map(
-      ({ location, value }) => `${whole(value)} requests / s in ${isolated(location)}`,
+      ({ location, value }) => `${integer(value)} requests / s in ${isolated(location)}`,
     )
-    const taken = seats.some((each) => each.name === seat)
+    const taken = seats.some((known) => known.name === seat)
     ask({
       title: `Add seat ${isolated(seat)}?`,
       text: `Seat ${isolated(seat)} is added to ${name}, switched on, with ${allotted.join(', ') || 'no allotment'}. ${
@@ -182,7 +182,7 @@ function NewCenter({ path, name, centers, again }) {
   return html`<details><summary>Add a data center</summary>
     <form class="fields" onSubmit=${submit}>
       <label>Location of its nodes <input name="location" required maxlength="255" list="locations" autocomplete="off" />
-        <datalist id="locations">${unlisted.map((each) => html`<option key=${each} value=${each}></option>`)}</datalist></label>
+        <datalist id="locations">${unlisted.map((location) => html`<option key=${location} value=${location}></option>`)}</datalist></label>
       <label>Allotment, requests / s <input name="qps" type="number" min="0" step="1" placeholder="no limit" /></label>
       <div class="row"><button type="submit">Add data center</button></div>
     </form></details>`

@@ -1,7 +1,7 @@
 /** The settings of a supplier in words. The configuration file or the API sets them. */
 
 import { loaded, useRead } from '../components.js'
-import { absent, percent, whole } from '../format.js'
+import { absent, integer, percent } from '../format.js'
 import { html } from '../html.js'
 import { call } from '../session.js'
 import { changesMade } from './supplier-form.js'
@@ -47,12 +47,14 @@ export function Settings({ ssp }) {
   return html`<section class="sheet"><h2>Settings</h2>
     ${loaded(
       found,
-      (own) => html`<ul>${opdWords(own.opd).map((line) => html`<li key=${line}>${line}</li>`)}
-      <li>Requests go to ${own.endpoints?.length ?? absent} ${own.endpoints?.length === 1 ? 'endpoint' : 'endpoints'}, and may take ${whole(own.timeout)} ms, or less if tmax of the request is shorter.</li>
-      ${own.canary && html`<li>${percent(own.canary.share)} of the auctions go to the canary, ${own.canary.endpoints.length} ${own.canary.endpoints.length === 1 ? 'endpoint' : 'endpoints'}.</li>`}
-      ${own.mirror && html`<li>${percent(own.mirror.share)} of the requests are copied to the mirror.</li>`}
-      <li>At most ${own.maxInFlight === 'auto' ? 'as many requests at once as the supplier answers in time (adaptive)' : `${whole(own.maxInFlight)} requests at once`}.</li>
-      <li>Win notices: ${own.notices}. A cleared price above ${own.clearing?.maxOver} times the outbound price is refused.</li></ul>
+      (
+        settings,
+      ) => html`<ul>${opdWords(settings.opd).map((line) => html`<li key=${line}>${line}</li>`)}
+      <li>Requests go to ${settings.endpoints?.length ?? absent} ${settings.endpoints?.length === 1 ? 'endpoint' : 'endpoints'}, and may take ${integer(settings.timeout)} ms, or less if tmax of the request is shorter.</li>
+      ${settings.canary && html`<li>${percent(settings.canary.share)} of the auctions go to the canary, ${settings.canary.endpoints.length} ${settings.canary.endpoints.length === 1 ? 'endpoint' : 'endpoints'}.</li>`}
+      ${settings.mirror && html`<li>${percent(settings.mirror.share)} of the requests are copied to the mirror.</li>`}
+      <li>At most ${settings.maxInFlight === 'auto' ? 'as many requests at once as the supplier answers in time (adaptive)' : `${integer(settings.maxInFlight)} requests at once`}.</li>
+      <li>Win notices: ${settings.notices}. A cleared price above ${settings.clearing?.maxOver} times the outbound price is refused.</li></ul>
       <p class="soft"><a href="#/configuration">All of it</a></p>`,
     )}</section>`
 }

@@ -1,7 +1,7 @@
 /** What other settings would have done last week, by replay of the decision log. */
 import { useState } from 'preact/hooks'
 import { loaded, table, text } from '../components.js'
-import { absent, money, percent, plain, time, whole } from '../format.js'
+import { absent, integer, money, percent, plain, time } from '../format.js'
 import { withFields } from '../forms.js'
 import { html } from '../html.js'
 import { ApiError, call } from '../session.js'
@@ -19,12 +19,12 @@ const fields = [
   ['share', 'Share of auctions'],
 ]
 
-/** An estimate with its interval, or the word unknown with what the model expects. @param {Figure | undefined} of @param {(value: number | null) => string} format */
-function figure(of, format) {
-  if (of === undefined) return absent
-  return of.value === null
-    ? html`unknown<small>the model expects ${format(of.expected)}</small>`
-    : html`<strong>${format(of.value)}</strong><small>${format(of.low)} to ${format(of.high)}</small>`
+/** An estimate with its interval, or the word unknown with what the model expects. @param {Figure | undefined} estimate @param {(value: number | null) => string} format */
+function figure(estimate, format) {
+  if (estimate === undefined) return absent
+  return estimate.value === null
+    ? html`unknown<small>the model expects ${format(estimate.expected)}</small>`
+    : html`<strong>${format(estimate.value)}</strong><small>${format(estimate.low)} to ${format(estimate.high)}</small>`
 }
 
 /** @param {{ found: WhatIf }} props */
@@ -33,11 +33,11 @@ function Result({ found }) {
   if (now === null || tried === null)
     return html`<p>Unknown: the decision log of this node has no bid of the supplier in the last seven days.</p>`
   const amount = (/** @type {number | null} */ value) => money(value, currency)
-  /** @type {[name: string, (of: Outcome) => import('../html.js').Shown][]} */
+  /** @type {[name: string, (outcome: Outcome) => import('../html.js').Shown][]} */
   const rows = [
     ...fields.map(
       ([name, label]) =>
-        /** @type {[string, (of: Outcome) => string]} */ ([
+        /** @type {[string, (outcome: Outcome) => string]} */ ([
           label,
           ({ settings }) => percent(settings[name]),
         ]),
@@ -49,18 +49,18 @@ function Result({ found }) {
   ]
   const columns = [
     text('Setting or figure', (/** @type {typeof rows[number]} */ [name]) => name),
-    text('as it is now', (/** @type {typeof rows[number]} */ [, of]) => of(now)),
-    text('as you ask', (/** @type {typeof rows[number]} */ [, of]) => of(tried)),
+    text('as it is now', (/** @type {typeof rows[number]} */ [, shownOf]) => shownOf(now)),
+    text('as you ask', (/** @type {typeof rows[number]} */ [, shownOf]) => shownOf(tried)),
   ]
   const why = [...new Set([...now.why, ...tried.why])]
   return html`${table({ label: 'What if', rows, columns, keyOf: ([name]) => name })}
-    <p class="soft">${whole(bids)} bids and ${whole(wins)} wins of the node that answered, ${from !== null && time(from)} to ${to !== null && time(to)}${cut && '; the limit was reached, later bids were not read'}.
+    <p class="soft">${integer(bids)} bids and ${integer(wins)} wins of the node that answered, ${from !== null && time(from)} to ${to !== null && time(to)}${cut && '; the limit was reached, later bids were not read'}.
       Ranges are 95% intervals from bids with random prices.</p>
     ${why.length > 0 && html`<p class="soft">Not verified, or in part: ${why.join('; ')}.</p>`}`
 }
 
-/** @param {{ of: LiveIntegration }} props */
-export function WhatIfOf({ of }) {
+/** @param {{ supplier: LiveIntegration }} props */
+export function WhatIfOf({ supplier }) {
   const [state, setState] = useState(
     /** @type {{ value: WhatIf | { unknown: string } | null, fault: string, busy: boolean }} */ ({
       value: null,
@@ -69,7 +69,7 @@ export function WhatIfOf({ of }) {
     }),
   )
   const ask = async (/** @type {(name: string) => string} */ field) => {
-    const query = new URLSearchParams({ ssp: of.ssp })
+    const query = new URLSearchParams({ ssp: supplier.ssp })
     for (const [name] of fields) {
       const value = field(name).trim()
       if (value !== '') query.set(name, String(Number((Number(value) / 100).toFixed(6))))

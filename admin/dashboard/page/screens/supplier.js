@@ -1,7 +1,7 @@
 /** One supplier: state, history, publishers and domains, switches, settings. */
 
 import { Figure } from '../components.js'
-import { absent, duration, isolated, money, percent, plain, rate, whole } from '../format.js'
+import { absent, duration, integer, isolated, money, percent, plain, rate } from '../format.js'
 import { html } from '../html.js'
 import { route } from '../route.js'
 import { currency, detailOf, integration, live, seesAll } from '../state.js'
@@ -22,13 +22,13 @@ import { WhatIfOf } from './supplier-what-if.js'
 const unknown = 'unknown: too few wins, or no holdout to compare with'
 
 /** A kept rate with its interval, its floor, and what it means in wins or in money.
- * @param {{ name: string, of: LiveIntegration, what: 'kept' | 'keptSpend' }} props */
-function KeptFigure({ name, of: { opd, modes }, what }) {
+ * @param {{ name: string, supplier: LiveIntegration, what: 'kept' | 'keptSpend' }} props */
+function KeptFigure({ name, supplier: { opd, modes }, what }) {
   const kept = knownKept(modes[0]?.[what])
   const { wins, spend } = modes[0]?.missing ?? { wins: 0, spend: 0 }
   const [missing, text] =
     what === 'kept'
-      ? [wins, `${whole(Math.abs(wins))} wins`]
+      ? [wins, `${integer(Math.abs(wins))} wins`]
       : [spend, `${money(Math.abs(spend), currency.value)} of spend`]
   const note =
     kept &&
@@ -46,7 +46,7 @@ const refusalWords = Object.entries({
   refused: 'not allowed',
 })
 
-/** Why bidweir refused requests of the last minutes itself. @param {LiveIntegration} of */
+/** Why bidweir refused requests of the last minutes itself. @param {LiveIntegration} supplier */
 const refusals = ({ requests, total }) =>
   refusalWords
     .flatMap(([name, words]) =>
@@ -54,7 +54,7 @@ const refusals = ({ requests, total }) =>
     )
     .join(', ')
 
-/** No bid of it is priced. @param {LiveIntegration} of */
+/** No bid of it is priced. @param {LiveIntegration} supplier */
 const off = ({ opd }) => opd === null || opd.state === 'off' || opd.state === 'invalid'
 
 export function Supplier() {
@@ -62,17 +62,17 @@ export function Supplier() {
   const listed = integration(id)
   if (listed === undefined)
     return html`<h1>No such supplier</h1><p>“${id}” does not exist, or belongs to another account. <a href="#/">All suppliers</a></p>`
-  const own = detailOf(id)
-  if (own === null) return html`<h1>${listed.name}</h1><p class="soft">Loading…</p>`
-  const { health, held } = own
-  const [mode] = own.modes
+  const supplier = detailOf(id)
+  if (supplier === null) return html`<h1>${listed.name}</h1><p class="soft">Loading…</p>`
+  const { health, held } = supplier
+  const [mode] = supplier.modes
   const uplift = knownKept(mode?.kept) && mode?.uplift
-  const share = (/** @type {string[]} */ ...outcomes) => percent(shareOf([own], ...outcomes))
-  return html`<div class="row"><h1><bdi>${own.name}</bdi></h1>
-      <${Health} of=${own} />
-      <span class="soft">${id}${own.account === null ? '' : `, account ${isolated(own.account)}`}</span>
+  const share = (/** @type {string[]} */ ...outcomes) => percent(shareOf([supplier], ...outcomes))
+  return html`<div class="row"><h1><bdi>${supplier.name}</bdi></h1>
+      <${Health} supplier=${supplier} />
+      <span class="soft">${id}${supplier.account === null ? '' : `, account ${isolated(supplier.account)}`}</span>
       ${held !== 'no' && html`<span class="tag">on hold${held === 'all' && ' (all integrations)'}</span>`}
-      ${held !== 'all' && html`<${HoldButton} ssp=${id} name=${own.name} held=${held === 'own'} />`}
+      ${held !== 'all' && html`<${HoldButton} ssp=${id} name=${supplier.name} held=${held === 'own'} />`}
     </div>
     ${held === 'all' && seesAll.value && html`<p class="soft">All integrations are on hold: release them on <a href="#/suppliers">Suppliers</a>.</p>`}
     ${
@@ -83,14 +83,14 @@ export function Supplier() {
     <${Funnel} ssp=${id} />
     <section class="sheet" aria-label="Now">
       <dl class="figures">
-        <${Figure} name="Requests / s" value=${own.total === 0 ? '0' : rate(own.rate)} note=${live.value?.scope} />
+        <${Figure} name="Requests / s" value=${supplier.total === 0 ? '0' : rate(supplier.rate)} note=${live.value?.scope} />
         <${Figure} name="No bid" value=${share('no_bid')} />
-        <${Figure} name="Failed" value=${percent(failedShare([own]))}
-          note=${own.sent > 0 && `${share('timeout')} time-outs, ${share('upstream_error')} errors`} />
-        <${Figure} name="Refused" value=${percent(refusedShare([own]))} note=${refusals(own)} />
-        <${Figure} name="p50 / p99" value=${own.p50 === null ? absent : `${duration(own.p50)} / ${duration(own.p99)}`} />
-        <${KeptFigure} name="Kept wins" of=${own} what="kept" />
-        <${KeptFigure} name="Kept spend" of=${own} what="keptSpend" />
+        <${Figure} name="Failed" value=${percent(failedShare([supplier]))}
+          note=${supplier.sent > 0 && `${share('timeout')} time-outs, ${share('upstream_error')} errors`} />
+        <${Figure} name="Refused" value=${percent(refusedShare([supplier]))} note=${refusals(supplier)} />
+        <${Figure} name="p50 / p99" value=${supplier.p50 === null ? absent : `${duration(supplier.p50)} / ${duration(supplier.p99)}`} />
+        <${KeptFigure} name="Kept wins" supplier=${supplier} what="kept" />
+        <${KeptFigure} name="Kept spend" supplier=${supplier} what="keptSpend" />
         <${Figure} name="Uplift" value=${money(uplift?.at, currency.value)}
           note=${uplift ? `for 1,000 bids; ${plain(uplift.lower)} to ${plain(uplift.upper)}` : unknown} />
       </dl>
@@ -101,11 +101,11 @@ export function Supplier() {
       <${SeatsAndCenters} ssp=${id} />
       <${Settings} ssp=${id} />
       <${SupplierForm} ssp=${id} />
-      <${Canary} of=${own} />
-      <${Guards} of=${own} />
-      <${Factors} of=${own} />
-      <${Curve} of=${own} />
-      ${off(own) || html`<${WhatIfOf} of=${own} />`}
-      <${Counts} of=${own} />
+      <${Canary} supplier=${supplier} />
+      <${Guards} supplier=${supplier} />
+      <${Factors} supplier=${supplier} />
+      <${Curve} supplier=${supplier} />
+      ${off(supplier) || html`<${WhatIfOf} supplier=${supplier} />`}
+      <${Counts} supplier=${supplier} />
     </div>`
 }

@@ -1,7 +1,7 @@
 /** All suppliers: one row each, problems first. */
 import { signal } from '@preact/signals'
 import { amounts, levels, Name, number, Term, table, text } from '../components.js'
-import { absent, duration, percent, rate, whole } from '../format.js'
+import { absent, duration, integer, percent, rate } from '../format.js'
 import { Search } from '../forms.js'
 import { html } from '../html.js'
 import { funnel, live, may, ready, seesAll, shownNode, today } from '../state.js'
@@ -40,7 +40,7 @@ const sumToday = (rows, name) =>
 const isUnproven = (ssp) => funnel.value?.unchecked.includes(ssp) ?? false
 
 /** @param {number} wins @param {number} bids */
-const winsCell = (wins, bids) => html`${whole(wins)}<small>of ${whole(bids)} bids</small>`
+const winsCell = (wins, bids) => html`${integer(wins)}<small>of ${integer(bids)} bids</small>`
 
 const failures = Object.entries({ timeout: 'time-outs', upstream_error: 'errors' })
 
@@ -60,8 +60,8 @@ const keptColumn = (name, what, least) =>
     { by: ({ modes }) => knownKept(modes[0]?.[what])?.at ?? null },
   )
 
-/** What is wrong, and what to do. @param {ListedIntegration['health']['reasons'][number] | undefined} of */
-const reasonText = (of) => (of?.fix ? `${of.text}. ${of.fix}` : of?.text)
+/** What is wrong, and what to do. @param {ListedIntegration['health']['reasons'][number] | undefined} reason */
+const reasonText = (reason) => (reason?.fix ? `${reason.text}. ${reason.fix}` : reason?.text)
 
 /** @type {Column<ListedIntegration>[]} */
 const columns = [
@@ -73,19 +73,19 @@ const columns = [
       opd,
     }) => html`<a href=${`#/supplier/${encodeURIComponent(ssp)}`}><${Name} name=${name} /></a>
         ${opd && opd.state !== 'on' && html`<small class="tag">${opdWords[opd.state]}</small>`}`,
-    { by: ({ name }) => name.toLowerCase(), total: (rows) => `Total of ${whole(rows.length)}` },
+    { by: ({ name }) => name.toLowerCase(), total: (rows) => `Total of ${integer(rows.length)}` },
   ),
   text(
     'State',
     (row) => {
       const { level, reasons } = row.health
-      return html`<${Health} of=${row} />${
+      return html`<${Health} supplier=${row} />${
         level !== 'none' &&
         reasons.length > 0 &&
         html`<small class="reason">${reasonText(reasons[0])}</small>${
           reasons.length > 1 &&
-          html`<details class="reason"><summary>${whole(reasons.length - 1)} more</summary>
-            <ul>${reasons.slice(1).map((each) => html`<li key=${each.text}>${reasonText(each)}</li>`)}</ul></details>`
+          html`<details class="reason"><summary>${integer(reasons.length - 1)} more</summary>
+            <ul>${reasons.slice(1).map((reason) => html`<li key=${reason.text}>${reasonText(reason)}</li>`)}</ul></details>`
         }`
       }`
     },
@@ -105,8 +105,8 @@ const columns = [
   number(
     'Wins today',
     (row) => {
-      const of = todayOf(row)
-      return of === null ? absent : winsCell(of.wins, of.decided)
+      const sums = todayOf(row)
+      return sums === null ? absent : winsCell(sums.wins, sums.decided)
     },
     {
       wide: true,
@@ -164,9 +164,9 @@ const columns = [
 /** Rows without a value are last. @param {ListedIntegration[]} rows */
 function sorted(rows) {
   const { by, down } = sort.value
-  const of = columns.find(({ name }) => name === by)?.by ?? (() => 0)
+  const figureOf = columns.find(({ name }) => name === by)?.by ?? (() => 0)
   return rows.toSorted((one, other) => {
-    const [a, b] = [of(one), of(other)]
+    const [a, b] = [figureOf(one), figureOf(other)]
     if (a === b) return one.name.localeCompare(other.name, undefined, { numeric: true })
     if (a === null) return 1
     if (b === null) return -1
@@ -184,15 +184,15 @@ function sortBy({ name, text }) {
 function Counts() {
   const healths = live.value?.integrations.map(({ health }) => health.level) ?? []
   return html`<div class="counts" role="group" aria-label="Only suppliers with the state">${
-    /** @type {const} */ (['bad', 'warn', 'ok', 'none']).map((each) => {
-      const count = healths.filter((health) => health === each).length
-      const only = level.value === each
+    /** @type {const} */ (['bad', 'warn', 'ok', 'none']).map((shown) => {
+      const count = healths.filter((health) => health === shown).length
+      const only = level.value === shown
       return (
         (count > 0 || only) &&
-        html`<button key=${each} type="button" class=${`level ${each}`} aria-pressed=${only}
+        html`<button key=${shown} type="button" class=${`level ${shown}`} aria-pressed=${only}
           onClick=${() => {
-            level.value = only ? '' : each
-          }}>${levels[each]}: ${whole(count)}</button>`
+            level.value = only ? '' : shown
+          }}>${levels[shown]}: ${integer(count)}</button>`
       )
     })
   }</div>`
@@ -241,7 +241,7 @@ export function Suppliers() {
     ${
       unplaced.length > 0 &&
       html`<p class="soft"><${Term} name="Notices" /> without a supplier: ${unplaced
-        .map(([status, count]) => `${whole(count)} ${status}`)
+        .map(([status, count]) => `${integer(count)} ${status}`)
         .join(', ')}. Rejected ones carry no valid credential or price.</p>`
     }`
 }

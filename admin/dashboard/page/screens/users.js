@@ -31,7 +31,7 @@ function Changes({ user: { name, state }, again }) {
       inWords: (value) => (value ? 'enabled' : 'disabled, or removed'),
       async read() {
         const users = /** @type {User[]} */ (await call('/api/svc/users/'))
-        const user = users.find((each) => each.name === name)
+        const user = users.find((known) => known.name === name)
         return { value: user?.state === 'enabled', version: null }
       },
       write: () => change(name, enabled ? 'enable' : 'disable'),

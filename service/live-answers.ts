@@ -1,0 +1,175 @@
+/**
+ * What consoles poll is answered on a thread: rows, comparisons and text are made there. The thread that carries bids copies
+ * numbers, and only that.
+ */
+import { type FunnelDeps, funnelJson } from '../admin/fleet/funnel-route.ts'
+import { comparedDays, KeptSums } from '../admin/fleet/kept-sums.ts'
+import { type LiveDeps, type LiveQuestion, liveJson } from '../admin/fleet/live.ts'
+import { LiveList, reused } from '../admin/fleet/live-list.ts'
+import { OtherNodes } from '../admin/fleet/nodes.ts'
+import type { ReportRules } from '../admin/reports/arms.ts'
+import type { Store } from '../admin/store/index.ts'
+import { StoreThread } from '../admin/store/store-thread.ts'
+import { Derived } from '../opd/base/derived.ts'
+import { getOrAdd } from '../opd/base/get-or-add.ts'
+import type { Log } from '../opd/base/log.ts'
+import type { NodeCounts } from './node-counts.ts'
+import { figuresOf } from './node-figures.ts'
+
+/** What the configuration says of suppliers. */
+export interface LiveSuppliers {
+  suppliers: (ReturnType<LiveDeps['suppliers']>[number] & { opd: ReturnType<LiveDeps['opd']> })[]
+  rules: ReportRules
+}
+
+/** What operators have decided. */
+export interface LiveDecisions {
+  holds: string[]
+  /** Locations by supplier. */
+  inactive: Record<string, readonly string[]>
+}
+
+interface LiveJob {
+  question: LiveQuestion
+  counts: NodeCounts
+  /** JSON, which is read only if it has changed: of `LiveSuppliers`, and of `LiveDecisions`. */
+  suppliers: string
+  decisions: string
+  /** Milliseconds since the epoch, by the clock of the node and by that of all nodes. */
+  now: number
+  shared: number
+}
+
+interface AskDeps {
+  store: Store
+  counts: () => Promise<NodeCounts>
+  suppliers: () => string
+  decisions: () => string
+  /** Stores what this node has counted so far. */
+  flush: () => Promise<unknown>
+  now: () => number
+  log: Log
+}
+
+/** Milliseconds for which counts are used again, and for which what was counted stays unstored. */
+const [countsLast, storedLast] = [1000, 2000]
+
+/** Asks the thread, which is started when the first console is opened. */
+export class LiveThread {
+  private readonly deps: AskDeps
+  private readonly thread: StoreThread<LiveJob>
+  private readonly counts: () => Promise<NodeCounts>
+  private readonly flush: () => Promise<unknown>
+
+  constructor(deps: AskDeps) {
+    this.deps = deps
+    const name = import.meta.url.endsWith('.ts') ? './live-thread.ts' : './live-thread.js'
+    const module = new URL(name, import.meta.url)
+    this.thread = new StoreThread(deps.store, { module, here: answerLive })
+    this.counts = reused(deps.counts, countsLast)
+    this.flush = reused(
+      () =>
+        deps.flush().catch((error: Error) => {
+          deps.log.warn({ err: error.message }, 'what was counted could not be stored')
+        }),
+      storedLast,
+    )
+  }
+
+  readonly ask = async (question: LiveQuestion): Promise<Uint8Array> => {
+    const { store, suppliers, decisions, now } = this.deps
+    // an API client that reads everything does not poll
+    const isPoll = question.call !== 'live' || question.query.ssp !== undefined
+    const [counts] = await Promise.all([isPoll ? this.counts() : this.deps.counts(), this.flush()])
+    return this.thread.run({
+      ...{ question, counts, suppliers: suppliers(), decisions: decisions() },
+      ...{ now: now(), shared: store.clock() },
+    })
+  }
+
+  close(): Promise<void> {
+    return this.thread.close()
+  }
+}
+
+/** A value that is made of a text, and again only if the text has changed. */
+class Parsed<Value> {
+  private readonly parse: (text: string) => Value
+  private latest: { text: string; value: Value } | null = null
+
+  constructor(parse: (text: string) => Value) {
+    this.parse = parse
+  }
+
+  read(text: string): Value {
+    if (this.latest?.text !== text) this.latest = { text, value: this.parse(text) }
+    return this.latest.value
+  }
+}
+
+function parseSuppliers(text: string) {
+  const { suppliers, rules } = JSON.parse(text) as LiveSuppliers
+  return { suppliers, rules, opd: new Map(suppliers.map(({ id, opd }) => [id, opd])) }
+}
+
+function parseDecisions(text: string) {
+  const { holds, inactive } = JSON.parse(text) as LiveDecisions
+  return { holds: new Set(holds), inactive: new Map(Object.entries(inactive)) }
+}
+
+/** The main thread, which reads the same sums for metrics and alerts, says that the store is lost. */
+const silent: Log = { info() {}, warn() {}, error() {} }
+
+type Reader = Pick<Store, 'db' | 'postgres'>
+
+/** The side of the thread: the latest job, and what answers have in common. */
+class LiveAnswers {
+  private job: LiveJob
+  private readonly figures = new Derived(figuresOf)
+  private readonly deps: FunnelDeps
+  private readonly list: LiveList
+
+  constructor({ db, postgres }: Reader, first: LiveJob) {
+    this.job = first
+    const suppliers = new Parsed(parseSuppliers)
+    const decisions = new Parsed(parseDecisions)
+    const configured = () => suppliers.read(this.job.suppliers)
+    const decided = () => decisions.read(this.job.decisions)
+    const now = () => this.job.now
+    const others = new OtherNodes({ db, node: first.counts.node, now: () => this.job.shared })
+    const sums = { db, flush: async () => {}, rules: () => configured().rules, now, log: silent }
+    this.deps = {
+      suppliers: () => configured().suppliers,
+      nodes: async () => [
+        await this.figures.valueFrom(this.job.counts),
+        ...(postgres ? await others.read() : []),
+      ],
+      kept: new KeptSums({ ...sums, days: comparedDays }),
+      today: new KeptSums({ ...sums, days: 1 }),
+      holds: () => decided().holds,
+      inactive: (ssp) => decided().inactive.get(ssp) ?? [],
+      currency: () => configured().rules.base,
+      opd: (ssp) => configured().opd.get(ssp) ?? null,
+      now,
+    }
+    this.list = new LiveList(this.deps)
+  }
+
+  /** Null: there is no such node. */
+  answer(job: LiveJob): Promise<string | null> {
+    this.job = job
+    const { question } = job
+    if (question.call === 'list') return this.list.answer(question)
+    return question.call === 'funnel'
+      ? funnelJson(this.deps, question)
+      : liveJson(this.deps, question)
+  }
+}
+
+const answers = new WeakMap<Reader, LiveAnswers>()
+
+/** Called on the thread: the JSON of one job; empty if there is no such node. */
+export async function answerLive(reader: Reader, job: LiveJob): Promise<Uint8Array<ArrayBuffer>> {
+  const known = getOrAdd(answers, reader, () => new LiveAnswers(reader, job))
+  return new TextEncoder().encode((await known.answer(job)) ?? '')
+}

@@ -1,0 +1,5 @@
+/** The worker thread that answers what consoles poll. */
+import { serveJobs } from '../admin/store/store-thread.ts'
+import { answerLive } from './live-answers.ts'
+
+await serveJobs(answerLive)
