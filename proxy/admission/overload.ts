@@ -3,9 +3,13 @@
 /** Ticks of the timer that a window needs. */
 const minTicks = 4
 
+/** Share of a window from which a loop that waited for work has room for more. */
+const minIdle = 0.05
+
 /**
  * Whether the event loop is overloaded: if the shortest lag in a window exceeds the target, after CoDel (RFC 8289).
- * After a single pause the shortest lag is small; in an overloaded loop it is not.
+ * After a single pause the shortest lag is small; in an overloaded loop it is not. An overloaded loop never waits for
+ * work. One that waits and is late has no work to refuse: other processes have its CPU.
  */
 export class LoopLag {
   /** Seconds by which the last tick was late. */
@@ -15,13 +19,24 @@ export class LoopLag {
   private ticks = 0
   private windowEnd: number
   private expected: number
+  private idleBefore: number
+  private windowStart: number
   private readonly timer: NodeJS.Timeout
 
+  /**
+   * @param observe takes the lag of each tick, seconds
+   * @param options milliseconds
+   * @param now milliseconds
+   * @param idle milliseconds for which the event loop has waited for work since it began
+   */
   constructor(
     observe: (seconds: number) => void,
     options = { tick: 10, window: 200, target: 100 },
     now: () => number = () => performance.now(),
+    idle: () => number = () => performance.eventLoopUtilization().idle,
   ) {
+    this.idleBefore = idle()
+    this.windowStart = now()
     this.windowEnd = now() + options.window
     this.expected = now() + options.tick
     this.timer = setInterval(() => {
@@ -34,8 +49,12 @@ export class LoopLag {
       // A single long pause may fill a window: it says nothing about the ticks after it.
       if (++this.ticks < minTicks || time < this.windowEnd) return
       this.ticks = 0
-      this.overloaded = this.shortest > options.target
+      const waited = idle() - this.idleBefore
+      const busy = waited < (time - this.windowStart) * minIdle
+      this.overloaded = busy && this.shortest > options.target
       this.shortest = Number.POSITIVE_INFINITY
+      this.idleBefore += waited
+      this.windowStart = time
       this.windowEnd = time + options.window
     }, options.tick)
     this.timer.unref()

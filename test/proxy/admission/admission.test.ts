@@ -173,12 +173,14 @@ t.test(
 
 t.test('the loop is overloaded when it never catches up, not when it pauses once', (t) => {
   let now = 0
+  let idle = 0
   mock.timers.enable({ apis: ['setInterval'] })
   t.teardown(() => mock.timers.reset())
   const lag = new LoopLag(
     () => {},
     { tick: 1, window: 100, target: 40 },
     () => now,
+    () => idle,
   )
   t.teardown(() => lag.close())
   const pass = (step: number, turns: number) => {
@@ -194,6 +196,13 @@ t.test('the loop is overloaded when it never catches up, not when it pauses once
   pass(300, 2)
   pass(1, 120)
   t.notOk(lag.overloaded, 'nor twice')
+  pass(60, 20)
+  t.ok(lag.overloaded)
+  for (let turn = 0; turn < 20; turn++) {
+    idle += 30
+    pass(60, 1)
+  }
+  t.notOk(lag.overloaded, 'nor when it waits for work, and other processes have its CPU')
   pass(60, 20)
   t.ok(lag.overloaded)
   t.end()
