@@ -59,7 +59,7 @@ export class LiveThread {
   private readonly deps: AskDeps
   private readonly thread: StoreThread<LiveJob>
   private readonly counts: () => Promise<NodeCounts>
-  private readonly flush: () => Promise<unknown>
+  private readonly flush: () => Promise<void>
 
   constructor(deps: AskDeps) {
     this.deps = deps
@@ -67,20 +67,25 @@ export class LiveThread {
     const module = new URL(name, import.meta.url)
     this.thread = new StoreThread(deps.store, { module, here: answerLive })
     this.counts = reused(deps.counts, countsLast)
-    this.flush = reused(
-      () =>
-        deps.flush().catch((error: Error) => {
-          deps.log.warn({ err: error.message }, 'what was counted could not be stored')
-        }),
-      storedLast,
-    )
+    this.flush = reused(() => this.flushNow(), storedLast)
+  }
+
+  private async flushNow(): Promise<void> {
+    const { flush, log } = this.deps
+    try {
+      await flush()
+    } catch (error) {
+      log.warn({ err: (error as Error).message }, 'what was counted could not be stored')
+    }
   }
 
   readonly ask = async (question: LiveQuestion): Promise<Uint8Array> => {
     const { store, suppliers, decisions, now } = this.deps
     // an API client that reads everything does not poll
     const isPoll = question.call !== 'live' || question.query.ssp !== undefined
-    const [counts] = await Promise.all([isPoll ? this.counts() : this.deps.counts(), this.flush()])
+    const [counts] = await Promise.all(
+      isPoll ? [this.counts(), this.flush()] : [this.deps.counts(), this.flushNow()],
+    )
     return this.thread.run({
       ...{ question, counts, suppliers: suppliers(), decisions: decisions() },
       ...{ now: now(), shared: store.clock() },
