@@ -97,21 +97,6 @@ export class LiveThread {
   }
 }
 
-/** A value that is made of a text, and again only if the text has changed. */
-class Parsed<Value> {
-  private readonly parse: (text: string) => Value
-  private latest: { text: string; value: Value } | null = null
-
-  constructor(parse: (text: string) => Value) {
-    this.parse = parse
-  }
-
-  read(text: string): Value {
-    if (this.latest?.text !== text) this.latest = { text, value: this.parse(text) }
-    return this.latest.value
-  }
-}
-
 function parseSuppliers(text: string) {
   const { suppliers, rules } = JSON.parse(text) as LiveSuppliers
   return { suppliers, rules, opd: new Map(suppliers.map(({ id, opd }) => [id, opd])) }
@@ -136,10 +121,10 @@ class LiveAnswers {
 
   constructor({ db, postgres }: Reader, first: LiveJob) {
     this.job = first
-    const suppliers = new Parsed(parseSuppliers)
-    const decisions = new Parsed(parseDecisions)
-    const configured = () => suppliers.read(this.job.suppliers)
-    const decided = () => decisions.read(this.job.decisions)
+    const suppliers = new Derived(parseSuppliers)
+    const decisions = new Derived(parseDecisions)
+    const configured = () => suppliers.valueFrom(this.job.suppliers)
+    const decided = () => decisions.valueFrom(this.job.decisions)
     const now = () => this.job.now
     const others = new OtherNodes({ db, node: first.counts.node, now: () => this.job.shared })
     const sums = { db, flush: async () => {}, rules: () => configured().rules, now, log: silent }

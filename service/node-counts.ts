@@ -11,7 +11,7 @@ import { armPairOf } from '../admin/metrics/comparison.ts'
 import { getOrAdd } from '../opd/base/get-or-add.ts'
 import { createSlices } from '../opd/base/slices.ts'
 import {
-  type ArmSums,
+  ArmSums,
   type EngineStats,
   factorBounds,
   type ModeStats,
@@ -88,18 +88,7 @@ function decidedIn(stats: SupplierStats | undefined): number {
   return bids
 }
 
-export const armFields = [
-  ...([
-    'bids',
-    'wins',
-    'in',
-    'cleared',
-    'margin',
-    'marginSquares',
-    'spend',
-    'spendSquares',
-  ] as const),
-] satisfies (keyof ArmSums)[]
+export const armFields = Object.keys(new ArmSums()) as (keyof ArmSums)[]
 const modeWidth =
   6 + bidReasons.length + 2 * armFields.length + factorBounds.length + 1 + guards.length
 const width = totalCount + statuses.length + 2 + responseReasons.length + modes.length * modeWidth

@@ -7,7 +7,7 @@ import type {
   VariantFigures,
 } from '../admin/fleet/figures.ts'
 import { createSlices } from '../opd/base/slices.ts'
-import { type ArmSums, factorBounds } from '../opd/pricing/stats.ts'
+import { ArmSums, factorBounds } from '../opd/pricing/stats.ts'
 import { guards, modes } from '../opd/shared/arms.ts'
 import { bidReasons, responseReasons } from '../opd/shared/reasons.ts'
 import { bounds, outcomes } from '../proxy/metrics.ts'
@@ -43,7 +43,9 @@ class Unpacker {
   }
 
   sums(): ArmSums {
-    return Object.fromEntries(armFields.map((field) => [field, this.next()])) as unknown as ArmSums
+    const sums = new ArmSums()
+    for (const field of armFields) sums[field] = this.next()
+    return sums
   }
 }
 

@@ -1,5 +1,5 @@
-/** A value that is made from an object, and made again for another object: an index of the current configuration. */
-export class Derived<Source extends object, Value> {
+/** A value that is made from another, and made again only from a different one: an index of the current configuration. */
+export class Derived<Source, Value> {
   private readonly make: (source: Source) => Value
   private latest: { source: Source; value: Value } | null = null
 
@@ -8,7 +8,7 @@ export class Derived<Source extends object, Value> {
     this.make = make
   }
 
-  /** @param source its value is made only if the last call had another object */
+  /** @param source its value is made only if it differs (`!==`) from that of the last call */
   valueFrom(source: Source): Value {
     if (this.latest?.source !== source) this.latest = { source, value: this.make(source) }
     return this.latest.value

@@ -3,13 +3,10 @@
 /** Ticks of the timer that a window needs. */
 const minTicks = 4
 
-/** Share of a window from which a loop that waited for work has room for more. */
-const minIdle = 0.05
-
 /**
  * Whether the event loop is overloaded: if the shortest lag in a window exceeds the target, after CoDel (RFC 8289).
- * After a single pause the shortest lag is small; in an overloaded loop it is not. An overloaded loop never waits for
- * work. One that waits and is late has no work to refuse: other processes have its CPU.
+ * After a single pause the shortest lag is small; in an overloaded loop it is not. An overloaded loop has no time to wait
+ * for work. One that is late and has waited, for a tick or longer in a window, has nothing to refuse: other processes had the CPU.
  */
 export class LoopLag {
   /** Seconds by which the last tick was late. */
@@ -20,7 +17,6 @@ export class LoopLag {
   private windowEnd: number
   private expected: number
   private idleBefore: number
-  private windowStart: number
   private readonly timer: NodeJS.Timeout
 
   /**
@@ -36,7 +32,6 @@ export class LoopLag {
     idle: () => number = () => performance.eventLoopUtilization().idle,
   ) {
     this.idleBefore = idle()
-    this.windowStart = now()
     this.windowEnd = now() + options.window
     this.expected = now() + options.tick
     this.timer = setInterval(() => {
@@ -50,11 +45,9 @@ export class LoopLag {
       if (++this.ticks < minTicks || time < this.windowEnd) return
       this.ticks = 0
       const waited = idle() - this.idleBefore
-      const busy = waited < (time - this.windowStart) * minIdle
-      this.overloaded = busy && this.shortest > options.target
+      this.overloaded = waited < options.tick && this.shortest > options.target
       this.shortest = Number.POSITIVE_INFINITY
       this.idleBefore += waited
-      this.windowStart = time
       this.windowEnd = time + options.window
     }, options.tick)
     this.timer.unref()

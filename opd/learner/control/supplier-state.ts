@@ -6,7 +6,7 @@ import { type Kind, measureLoss, unmeasured } from './calibration.ts'
 import { Evidence, groupOf, isTried, type Outcome, totalOf } from './evidence.ts'
 import { Guards } from './guards.ts'
 import { LossNotices } from './loss-notices.ts'
-import { type Decided, free, type Known, Multipliers } from './multipliers.ts'
+import { type Decided, free, Multipliers } from './multipliers.ts'
 import type { Visit } from './visits.ts'
 
 /** Decisions between two measurements of kept wins and spend. */
@@ -95,7 +95,7 @@ export class SupplierState {
   /** The evidence of this supplier, and that of all suppliers. */
   private readonly both: readonly Evidence[]
   private readonly measured = {
-    known: { wins: unmeasured(), spend: unmeasured(), trust: 0 } satisfies Known as Known,
+    known: { wins: unmeasured(), spend: unmeasured(), trust: 0 },
     floor: 0,
     /** False: the policy has no floor and no target, so a lower win rate breaks nothing. */
     guarded: true,

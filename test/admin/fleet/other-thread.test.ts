@@ -20,29 +20,30 @@ t.test('the thread that carries bids makes no row of what consoles poll', async 
     await supplier.close()
   })
   const access = await node.login()
-  const call = async (path: string, method = 'GET') => {
+  const call = async <Answer = object>(path: string, method = 'GET'): Promise<Answer> => {
     const headers = { authorization: `Bearer ${access}` }
     const response = await fetch(`${node.admin}/api/svc/${path}`, { method, headers })
     t.equal(response.status, 200, path)
-    return response.json() as Promise<{ integrations?: unknown[] }>
+    return (await response.json()) as Answer
   }
   for (const ssp of ids) await node.bid({ ssp, id: `b ${ssp}` })
   /** Functions of the main thread that ran while consoles were answered, with their files. */
   const profiled = async (): Promise<string[]> => {
-    const profile = call('debug/profile/?seconds=2&process=0', 'POST')
+    const profile = call<Profile>('debug/profile/?seconds=2&process=0', 'POST')
     let isDone = false
-    const { nodes } = await Promise.all([
+    const [{ nodes }] = await Promise.all([
       profile.finally(() => {
         isDone = true
       }),
       (async () => {
         while (!isDone) {
           // each reads all figures anew
-          t.equal((await call('live/')).integrations?.length, ids.length)
+          const { integrations } = await call<{ integrations: unknown[] }>('live/')
+          t.equal(integrations.length, ids.length)
           await Promise.all(['live/list/', 'live/?ssp=s1', 'funnel/'].map((path) => call(path)))
         }
       })(),
-    ]).then(([found]) => found as unknown as Profile)
+    ])
     return nodes.map(({ callFrame: { functionName, url } }) => `${functionName} ${url}`)
   }
   const rows = /(?:admin\/fleet\/(?:figures|funnel|health|kept-sums)|service\/node-figures)\.ts$/
