@@ -198,7 +198,7 @@ function kindIn(file: string, name: string): Kind {
   }
 }
 
-/** Throws if the copy of a database is damaged, is none of bidweir, or is of a newer version that this one cannot use. */
+/** Throws if the copy of a database is damaged, was not made by bidweir, or is of a newer version that this one cannot use. */
 async function checkDatabase(copied: string, name: string): Promise<void> {
   const { db } = await openReader(`sqlite:${copied}`)
   try {

@@ -30,7 +30,7 @@ const idsIn = async (db: Kysely<Tables>) =>
  * Reads only.
  *
  * @param db an open database
- * @throws if it is none of this program, or has a newer schema that this version cannot use
+ * @throws if it was not made by this program, or has a newer schema that this version cannot use
  */
 export async function checkSchema(db: Kysely<Tables>): Promise<void> {
   refuseUnknownSchema(await idsIn(db), migrations)
