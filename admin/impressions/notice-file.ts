@@ -100,7 +100,7 @@ function jsonRow(text: string): Record<string, unknown> | string {
 
 /** Why cells are not the header of a CSV file of notices; null: they are. `bidId`: the name of the column of bid ids. */
 function headerFault(cells: readonly string[] | null, bidId: string): string | null {
-  // A line end that is none of ours leaves the whole file in one line.
+  // Lines that end otherwise than with a line feed are one line.
   if (cells === null || cells.some((cell) => /\p{Cc}/u.test(cell)))
     return 'is neither JSON nor a header of CSV'
   const repeated = cells.find((cell, index) => cells.indexOf(cell) < index)
