@@ -1,6 +1,6 @@
 /** Alerts: begun, ended, kept, one round for all nodes, and at a webhook: signed, tried again, once. */
 import t from 'tap'
-import { Alerts } from '../../../admin/fleet/alerts.ts'
+import { Alerts, conditionsOf } from '../../../admin/fleet/alerts.ts'
 import type { AlertsAnswer } from '../../../admin/fleet/alerts-route.ts'
 import type { NodeFigures, SupplierFigures } from '../../../admin/fleet/figures.ts'
 import type { LiveDeps } from '../../../admin/fleet/live.ts'
@@ -55,7 +55,11 @@ onBoth(async (t, database) => {
   const { warnings, log } = recordingLog()
   let webhook: Webhook | null = { url, secret: webhookSecret }
   const nodes = [0, 1].map(
-    () => new Alerts({ store, live, receiver: () => webhook, now: () => now, log }),
+    () =>
+      new Alerts({
+        conditions: () => conditionsOf(live),
+        ...{ store, receiver: () => webhook, now: () => now, log },
+      }),
   )
   t.teardown(() => {
     for (const node of nodes) node.close()
