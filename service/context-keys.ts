@@ -2,6 +2,8 @@
 import { randomBytes } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import * as z from 'zod'
+import { keySchema } from './config/schema.ts'
 
 export function newKey(): string {
   return randomBytes(32).toString('base64url')
@@ -14,18 +16,30 @@ export function newKey(): string {
  */
 export const keysFile = (stateDir: string) => join(stateDir, 'keys.json')
 
+function readKeys(file: string): { id: number; secret: string }[] {
+  try {
+    return z
+      .array(keySchema)
+      .min(1)
+      .parse(JSON.parse(readFileSync(file, 'utf8')))
+  } catch (error) {
+    throw new Error(`${file} has no context keys`, { cause: error })
+  }
+}
+
 /**
  * The keys of a state folder. The first call creates one.
  *
  * @param stateDir path of the folder; it is made if it does not exist
  * @returns secrets in base64url; the first one signs
+ * @throws if the file has no keys: a new one would make the contexts of all open bids invalid
  */
 export function loadOrCreateKeys(stateDir: string): { id: number; secret: string }[] {
   const file = keysFile(stateDir)
-  if (existsSync(file)) return JSON.parse(readFileSync(file, 'utf8'))
+  if (existsSync(file)) return readKeys(file)
   const keys = [{ id: 1, secret: newKey() }]
   mkdirSync(dirname(file), { recursive: true })
-  writeFileSync(`${file}.new`, `${JSON.stringify(keys)}\n`, { mode: 0o600 })
+  writeFileSync(`${file}.new`, `${JSON.stringify(keys)}\n`, { mode: 0o600, flush: true })
   renameSync(`${file}.new`, file)
   return keys
 }

@@ -29,7 +29,8 @@ export async function callWebhook(
   const t = Math.floor(now / 1000)
   const response = await fetch(url, {
     method: 'POST',
-    redirect: 'error',
+    // not followed: the answer is then the redirection
+    redirect: 'manual',
     signal: AbortSignal.timeout(longest),
     headers: {
       'content-type': 'application/json',

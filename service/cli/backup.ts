@@ -18,12 +18,14 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { basename, dirname, join, resolve } from 'node:path'
+import { basename, dirname, join, relative, resolve } from 'node:path'
 import { sql } from 'kysely'
+import { checkSchema } from '../../admin/store/migrations/index.ts'
 import { openReader } from '../../admin/store/reader.ts'
 import type { Bucket } from '../backup/bucket.ts'
 import type { LoadedConfig } from '../config/check.ts'
 import type { Config } from '../config/schema.ts'
+import { keysFile, loadOrCreateKeys } from '../context-keys.ts'
 import { createLog } from '../log/log.ts'
 import { modelsDirOf } from '../models.ts'
 import { InUseError, lockState } from '../state-lock.ts'
@@ -35,6 +37,8 @@ type Kind = 'sqlite' | 'postgres' | null
 
 /** Written last: a folder with this file is complete. */
 const mark = 'backup.json'
+/** The same while the backup is written. Only one process can create it. */
+const incompleteMark = `${mark}.new`
 const databaseCopy = 'bidweir.db'
 const configurationCopy = 'configuration'
 /** Files of the models folder that are not copied: the mark of an orderly shutdown, and incomplete files. */
@@ -89,12 +93,27 @@ interface NewBackup {
   rows: boolean
 }
 
+/** Throws if the folder is not empty, or if another backup is being written into it. */
+function claimFolder(dir: string): void {
+  mkdirSync(dir, { recursive: true, mode: 0o700 })
+  const used = `${resolve(dir)} is not empty: a backup goes into a folder of its own`
+  if (readdirSync(dir).length > 0) throw new Error(used)
+  const claim = join(dir, incompleteMark)
+  try {
+    writeFileSync(claim, '', { flag: 'wx', mode: 0o600 })
+  } catch (error) {
+    throw (error as NodeJS.ErrnoException).code === 'EEXIST' ? new Error(used) : error
+  }
+  // Another backup may have been completed between the two looks.
+  if (readdirSync(dir).length === 1) return
+  rmSync(claim)
+  throw new Error(used)
+}
+
 /** Throws if the copy cannot be completed, and then removes what it has written. */
 async function writeBackup(deps: NewBackup): Promise<string> {
   const { dir } = deps
-  if (existsSync(dir) && readdirSync(dir).length > 0)
-    throw new Error(`${resolve(dir)} is not empty: a backup goes into a folder of its own`)
-  mkdirSync(dir, { recursive: true, mode: 0o700 })
+  claimFolder(dir)
   try {
     return await copyAll(deps)
   } catch (error) {
@@ -126,8 +145,10 @@ async function copyAll({ dir, config, files, rows }: NewBackup): Promise<string>
   if (kind === 'sqlite') await copySqlite(database, join(dir, databaseCopy))
   if (kind === 'postgres') await (await import('../backup/rows.ts')).copyRows(database, dir)
   const about = { at: new Date().toISOString(), database: kind }
-  writeFileSync(join(dir, mark), `${JSON.stringify(about)}\n`)
-  sync(join(dir, mark))
+  const incomplete = join(dir, incompleteMark)
+  writeFileSync(incomplete, `${JSON.stringify(about)}\n`)
+  sync(incomplete)
+  renameSync(incomplete, join(dir, mark))
   sync(dir)
   return kind === null
     ? 'keys, models and configuration, no database'
@@ -140,6 +161,11 @@ async function copySqlite(database: string, to: string): Promise<void> {
   const { db } = await openReader(database)
   try {
     await sql`vacuum into ${to}`.execute(db)
+  } catch (error) {
+    // SQLite does not say whether it is the database or the copy.
+    throw new Error(`${database} cannot be copied to ${to}: ${(error as Error).message}`, {
+      cause: error,
+    })
   } finally {
     await db.destroy()
   }
@@ -149,7 +175,7 @@ async function copySqlite(database: string, to: string): Promise<void> {
 function kindOf(dir: string, name: string, database: string): Kind {
   if (!existsSync(join(dir, mark)))
     throw new Error(`${name} is no backup: ${mark}, which is written last, is not there`)
-  const { database: kind } = JSON.parse(readFileSync(join(dir, mark), 'utf8')) as { database: Kind }
+  const kind = kindIn(join(dir, mark), name)
   const isFile = fileOf(database) !== null
   if (kind === 'sqlite' && !isFile)
     throw new Error('it is a backup of a SQLite file, and store.database is PostgreSQL')
@@ -157,7 +183,46 @@ function kindOf(dir: string, name: string, database: string): Kind {
     throw new Error('it is a backup of PostgreSQL, and store.database is a SQLite file')
   if (kind === null && isFile)
     throw new Error('it is a backup without a database, and store.database is a SQLite file')
+  if (isFile && !existsSync(join(dir, databaseCopy)))
+    throw new Error(`${name} is incomplete: it has no ${databaseCopy}`)
   return kind
+}
+
+const damaged = (name: string, file: string, error: unknown) =>
+  new Error(`${name} is damaged: ${file}: ${(error as Error).message}`, { cause: error })
+
+function kindIn(file: string, name: string): Kind {
+  try {
+    const { database: kind } = JSON.parse(readFileSync(file, 'utf8')) as { database: Kind }
+    if (kind === null || kind === 'sqlite' || kind === 'postgres') return kind
+    throw new Error('it names no kind of database')
+  } catch (error) {
+    throw damaged(name, mark, error)
+  }
+}
+
+/** Throws if the folder has a file of keys without keys. */
+function checkKeys(fresh: string, name: string): void {
+  const file = keysFile(fresh)
+  try {
+    if (existsSync(file)) loadOrCreateKeys(fresh)
+  } catch (error) {
+    throw damaged(name, basename(file), error)
+  }
+}
+
+/** Throws if the copy of a database is damaged, was not made by bidweir, or is of a newer version that this one cannot use. */
+async function checkDatabase(copied: string, name: string): Promise<void> {
+  const { db } = await openReader(`sqlite:${copied}`)
+  try {
+    const { rows } = await sql<{ quick_check: string }>`pragma quick_check(1)`.execute(db)
+    if (rows[0]?.quick_check !== 'ok') throw new Error(rows[0]?.quick_check)
+    await checkSchema(db)
+  } catch (error) {
+    throw damaged(name, databaseCopy, error)
+  } finally {
+    await db.destroy()
+  }
 }
 
 /** Replaces the state, which no process may use, with the copy. `force`: also if there is a state already. */
@@ -182,18 +247,35 @@ async function restoreBackup(
   const there = old.filter((path) => existsSync(path))
   if (there.length > 0 && !force)
     throw new Error(`there is a state already: ${there.join(', ')}; --force replaces it`)
-  if (kind === 'postgres')
-    await (await import('../backup/rows.ts')).restoreRows(database, dir, force, createLog('error'))
-  // Written beside the old state first, which is removed when the new one is on disk.
+  // Written beside the old state first, which is removed when the new one is on disk and was checked.
   const fresh = join(stateDir, 'restored')
-  rmSync(fresh, { recursive: true, force: true })
-  mkdirSync(fresh, { recursive: true, mode: 0o700 })
-  copy(stateFiles(dir, fresh))
-  if (file !== null) copy([{ from: join(dir, databaseCopy), to: `${file}.restored` }])
+  const inside = [models, fresh].find((folder) => !relative(folder, dir).startsWith('..'))
+  if (inside !== undefined) throw new Error(`${name} is in ${inside}, which is replaced`)
+  const freshDatabase = `${file}.restored`
+  try {
+    rmSync(fresh, { recursive: true, force: true })
+    mkdirSync(fresh, { recursive: true, mode: 0o700 })
+    copy(stateFiles(dir, fresh))
+    checkKeys(fresh, name)
+    if (file !== null) {
+      copy([{ from: join(dir, databaseCopy), to: freshDatabase }])
+      await checkDatabase(freshDatabase, name)
+    }
+    if (kind === 'postgres')
+      await (await import('../backup/rows.ts')).restoreRows(
+        database,
+        dir,
+        force,
+        createLog('error'),
+      )
+  } catch (error) {
+    for (const path of [fresh, freshDatabase]) rmSync(path, { recursive: true, force: true })
+    throw error
+  }
   for (const path of old) rmSync(path, { recursive: true, force: true })
   for (const name of readdirSync(fresh)) renameSync(join(fresh, name), join(stateDir, name))
   rmSync(fresh, { recursive: true })
-  if (file !== null) renameSync(`${file}.restored`, file)
+  if (file !== null) renameSync(freshDatabase, file)
   sync(stateDir)
   if (redis !== null && existsSync(models)) {
     const { shareSnapshots } = await import('../../opd/state/shared-model-copy.ts')

@@ -22,7 +22,8 @@ const base64url32 = z
 
 export const contextTtl = duration('48h')
 
-const keySchema = z.strictObject({
+/** A key of contexts, in `opd.keys` and in the state folder. */
+export const keySchema = z.strictObject({
   id: z
     .int()
     .min(0)

@@ -273,3 +273,70 @@ t.test('the notes warn without a volume and show a token and a bid', needsHelm, 
   t.match(shared, /curl -sik https:.*\/bid\/demo/)
   t.notMatch(shared, /WARNING/)
 })
+
+/** The paths of the places where rendered objects have a text. */
+function placesOf(text: string, value: unknown, path = ''): string[] {
+  if (typeof value === 'string') return value === text ? [path] : []
+  if (value === null || typeof value !== 'object') return []
+  return Object.entries(value).flatMap(([key, inner]) => placesOf(text, inner, `${path}/${key}`))
+}
+
+// YAML reads them as numbers, booleans, null, or a timestamp.
+for (const text of ['123', '1e3', '0x1', 'true', 'null', 'off', '2026-01-01'])
+  t.test(`a name that is ${text} is rendered as text`, needsHelm, async (t) => {
+    const rendered = (name: string) => {
+      const { ok, text, error } = template(
+        ...['--set-string', `caBundle.existingConfigMap=${name},caBundle.key=${name}`],
+        ...['--set-string', `existingSecret=${name},serviceAccount.name=${name}`],
+        ...['--set-string', `store.database.existingSecret=${name},store.database.key=${name}`],
+        ...['--set-string', `ingress.className=${name},ingress.bids.host=a.example`],
+        ...['--set-string', `suppliersFrom[0].name=${name},priorityClassName=${name}`],
+        ...['--set-string', `metrics.serviceMonitor.namespace=${name},nameOverride=${name}`],
+        ...['--set-string', `metrics.prometheusRule.namespace=${name}`],
+        ...['--set-string', `metrics.dashboards.namespace=${name},backup.storageClass=${name}`],
+        ...['--set-string', `persistence.storageClass=${name},fullnameOverride=bids`],
+        ...['--set-string', `autoscaling.requestsMetric=${name},commonLabels.team=${name}`],
+        ...['--set', 'ingress.enabled=true,backup.enabled=true,metrics.dashboards.enabled=true'],
+        ...['--set', 'metrics.serviceMonitor.enabled=true,metrics.prometheusRule.enabled=true'],
+        ...['--set', 'persistence.enabled=true'],
+      )
+      t.equal(error, '')
+      return ok ? placesOf(name, manifests(text)) : []
+    }
+    const places = rendered('plain')
+    t.ok(places.length > 40, `${places.length} places`)
+    t.same(rendered(text), places)
+  })
+
+t.test(
+  'a release and a namespace may have names that YAML reads otherwise',
+  needsHelm,
+  async (t) => {
+    const text = (release: string, namespace: string) =>
+      helm(
+        ...['template', release, chart, '--namespace', namespace, '--set', 'fullnameOverride=bids'],
+        ...['--set', 'metrics.serviceMonitor.enabled=true', '--kube-version', '1.34.0'],
+        ...['--api-versions', 'monitoring.coreos.com/v1'],
+      ).text
+    const plain = manifests(text('plain', 'space'))
+    const places = ['plain', 'space'].map((name) => placesOf(name, plain))
+    const odd = manifests(text('1e3', '123'))
+    t.ok(places.every(({ length }) => length > 0))
+    t.same(
+      ['1e3', '123'].map((name) => placesOf(name, odd)),
+      places,
+    )
+  },
+)
+
+t.test('refused: a name that a Service cannot have', needsHelm, async (t) => {
+  const named = (release: string, ...args: string[]) =>
+    helm('template', release, chart, '--kube-version', '1.34.0', ...args)
+  t.match(named('1e3').error, /fullnameOverride: the objects would be named "1e3-bidweir"/)
+  t.match(named('a.b').error, /fullnameOverride: the objects would be named "a\.b-bidweir"/)
+  t.match(named('test', '--set', 'fullnameOverride=Bids').error, /fullnameOverride: .*"Bids"/)
+  t.match(named('test', '--set', 'nameOverride=a b').error, /nameOverride: "a b"/)
+  const { ok, text } = named('1e3', '--set-string', 'fullnameOverride=true')
+  t.ok(ok)
+  t.ok(manifests(text).every(({ metadata }) => typeof metadata.name === 'string'))
+})

@@ -23,6 +23,19 @@ function refuseUnknownSchema(done: ReadonlySet<string>, list: readonly Migration
     )
 }
 
+const idsIn = async (db: Kysely<Tables>) =>
+  new Set((await db.selectFrom('migrations').select('id').execute()).map(({ id }) => id))
+
+/**
+ * Reads only.
+ *
+ * @param db an open database
+ * @throws if it was not made by this program, or has a newer schema that this version cannot use
+ */
+export async function checkSchema(db: Kysely<Tables>): Promise<void> {
+  refuseUnknownSchema(await idsIn(db), migrations)
+}
+
 /**
  * Returns the ids of the migrations that ran. `list`: in the order in which they run.
  *
@@ -43,9 +56,7 @@ export async function migrate(
       .addColumn('id', 'text', (column) => column.primaryKey())
       .addColumn('at', 'bigint', (column) => column.notNull())
       .execute()
-    const done = new Set(
-      (await trx.selectFrom('migrations').select('id').execute()).map(({ id }) => id),
-    )
+    const done = await idsIn(trx)
     refuseUnknownSchema(done, list)
     const ran: string[] = []
     for (const { id, up, required = false } of list) {

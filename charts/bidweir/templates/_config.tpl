@@ -171,7 +171,7 @@ envFrom: {{- toYaml . | nindent 2 }}
 - {name: ca, mountPath: /etc/bidweir-ca, readOnly: true}
 {{- end }}
 {{- range $index, $from := .Values.suppliersFrom }}
-- {name: suppliers-{{ $index }}, mountPath: /etc/bidweir-suppliers/{{ $from.name }}, readOnly: true}
+- {name: suppliers-{{ $index }}, mountPath: {{ printf "/etc/bidweir-suppliers/%s" $from.name | quote }}, readOnly: true}
 {{- end }}
 {{- with .Values.extraVolumeMounts }}
 {{ toYaml . }}
@@ -187,7 +187,7 @@ envFrom: {{- toYaml . | nindent 2 }}
   projected:
     sources:
       - configMap:
-          name: {{ $name }}{{ ternary "-preflight" "" $hook }}
+          name: {{ printf "%s%s" $name (ternary "-preflight" "" $hook) | quote }}
           {{- if $hook }}
           items:
             - {key: bidweir.yaml, path: bidweir.yaml}
@@ -202,13 +202,13 @@ envFrom: {{- toYaml . | nindent 2 }}
       {{- range .Values.contextKeys }}
       {{- $field := printf "context-key-%d" (int .id) }}
       - secret:
-          name: {{ include "bidweir.secretOf" (dict "root" $.root "field" $field) }}
+          name: {{ include "bidweir.secretOf" (dict "root" $.root "field" $field) | quote }}
           items:
             - {key: {{ $field }}, path: secret/{{ $field }}}
       {{- end }}
       {{- if include "bidweir.embedded" . }}
       - secret:
-          name: {{ include "bidweir.secretOf" (dict "root" . "field" "admin-password") }}
+          name: {{ include "bidweir.secretOf" (dict "root" . "field" "admin-password") | quote }}
           items:
             - {key: admin-password, path: secret/admin-password}
       {{- end }}
@@ -217,24 +217,24 @@ envFrom: {{- toYaml . | nindent 2 }}
       {{- $source := get $.root.Values.store $store }}
       {{- if and (or $source.url $source.existingSecret) (not $source.host) }}
       - secret:
-          name: {{ default (printf "%s-%s" $name (ternary "preflight" "stores" $hook)) $source.existingSecret }}
+          name: {{ default (printf "%s-%s" $name (ternary "preflight" "stores" $hook)) $source.existingSecret | quote }}
           items:
-            - {key: {{ ternary (printf "%s-url" $store) $source.key (empty $source.existingSecret) }}, path: {{ $store }}/url}
+            - {key: {{ ternary (printf "%s-url" $store) $source.key (empty $source.existingSecret) | quote }}, path: {{ $store }}/url}
       {{- end }}
       {{- end }}
 {{- with .Values.caBundle }}
 {{- if .existingConfigMap }}
 - name: ca
-  configMap: {name: {{ .existingConfigMap }}, items: [{key: {{ .key }}, path: ca.crt}]}
+  configMap: {name: {{ .existingConfigMap | quote }}, items: [{key: {{ .key | quote }}, path: ca.crt}]}
 {{- else if .existingSecret }}
 - name: ca
-  secret: {secretName: {{ .existingSecret }}, items: [{key: {{ .key }}, path: ca.crt}]}
+  secret: {secretName: {{ .existingSecret | quote }}, items: [{key: {{ .key | quote }}, path: ca.crt}]}
 {{- end }}
 {{- end }}
 {{- range $index, $from := .Values.suppliersFrom }}
 - name: suppliers-{{ $index }}
   # The hook runs before ConfigMaps of the same release exist: an absent one is an empty folder.
-  configMap: {name: {{ $from.name }}, optional: {{ or $hook (default false $from.optional) }}}
+  configMap: {name: {{ $from.name | quote }}, optional: {{ or $hook (default false $from.optional) }}}
 {{- end }}
 {{- with .Values.extraVolumes }}
 {{ toYaml . }}

@@ -14,14 +14,14 @@
 {{- end }}
 
 {{- define "bidweir.selector" -}}
-app.kubernetes.io/name: {{ include "bidweir.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "bidweir.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{/* Not the selector's: the Services must not send traffic to pods of hooks. */}}
 {{- define "bidweir.hookLabels" -}}
 app.kubernetes.io/component: hook
-app.kubernetes.io/part-of: {{ include "bidweir.fullname" . }}
+app.kubernetes.io/part-of: {{ include "bidweir.fullname" . | quote }}
 {{- end }}
 
 {{- define "bidweir.version" -}}
@@ -35,7 +35,7 @@ app.kubernetes.io/part-of: {{ include "bidweir.fullname" . }}
 
 {{- define "bidweir.ownerLabels" -}}
 app.kubernetes.io/version: {{ include "bidweir.version" . | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- with .Values.commonLabels }}
 {{ toYaml . }}

@@ -1,6 +1,15 @@
 /** A backup of database, keys and models while the service runs, and a node restored from it (CONTRACT 1). */
-import { mkdirSync, readdirSync, statSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
 import t, { type Test } from 'tap'
 import { runHere } from '../../support/cli.ts'
 import { command, newFolder } from '../../support/process.ts'
@@ -131,4 +140,75 @@ t.test('what is no whole backup, or of another kind of store, is refused', async
   )
   writeFileSync(pathOf('c.yaml'), 'stateDir: other\n')
   t.match(await run('restore', pathOf('keys')), { code: 1, stderr: /without a database/ })
+})
+
+t.test('a damaged backup is refused and costs nothing of the state', async (t) => {
+  const { node, first, run } = await world(t, serveNode)
+  const good = join(newFolder(), 'copy')
+  t.equal((await run('backup', good)).code, 0)
+  await node.stop()
+  const data = join(node.folder, 'data')
+  // A process each, since the lock that it takes ends with it.
+  const restore = (dir: string) =>
+    command(['restore', dir, '--force', '--config', 'bidweir.yaml'], { cwd: node.folder })
+  const changes: Record<string, (dir: string) => void> = {
+    'it has no bidweir.db': (dir) => rmSync(join(dir, 'bidweir.db')),
+    'bidweir.db: ': (dir) =>
+      truncateSync(join(dir, 'bidweir.db'), statSync(join(dir, 'bidweir.db')).size / 2),
+    'file is not a database': (dir) => writeFileSync(join(dir, 'bidweir.db'), 'x'.repeat(9000)),
+    'no such table: migrations': (dir) => writeFileSync(join(dir, 'bidweir.db'), ''),
+    'newer version (002-later)': (dir) => {
+      const copy = new DatabaseSync(join(dir, 'bidweir.db'))
+      copy.exec("insert into migrations values ('required:002-later', 0)")
+      copy.close()
+    },
+    'backup.json: Unexpected end': (dir) => writeFileSync(join(dir, 'backup.json'), ''),
+    'names no kind of database': (dir) => writeFileSync(join(dir, 'backup.json'), '{}'),
+    'keys.json has no context keys': (dir) => writeFileSync(join(dir, 'keys.json'), '[]'),
+  }
+  const before = new Map(readdirSync(data).map((name) => [name, statSync(join(data, name)).ino]))
+  for (const [why, change] of Object.entries(changes)) {
+    const bad = join(newFolder(), 'bad')
+    cpSync(good, bad, { recursive: true })
+    change(bad)
+    const { code, stderr } = await restore(bad)
+    t.equal(code, 1, why)
+    t.match(stderr, why)
+    t.match(stderr, bad, 'it names the place')
+  }
+  const inside = join(data, 'models', 'copy')
+  cpSync(good, inside, { recursive: true })
+  t.match(await restore(inside), { code: 1, stderr: /is in .*models, which/ })
+  rmSync(inside, { recursive: true })
+  for (const [name, ino] of before) t.equal(statSync(join(data, name)).ino, ino, name)
+  t.notOk(readdirSync(data).some((name) => name.includes('restored')))
+  const again = await serveNode({ suppliers, endpoint: 'http://127.0.0.1:9/', folder: node.folder })
+  t.teardown(() => again.stop())
+  t.match((await again.notify(first)).body, { status: 'duplicate' })
+})
+
+t.test('of two backups into one folder one is written, as a whole', async (t) => {
+  const { run } = await world(t, serveNode)
+  for (let n = 0; n < 5; n++) {
+    const dir = join(newFolder(), 'copy')
+    const results = await Promise.all([run('backup', dir), run('backup', dir)])
+    t.same(results.map(({ code }) => code).sort(), [0, 1])
+    t.match(results.find(({ code }) => code === 1)!.stderr, /copy is not empty/)
+    t.same(
+      readdirSync(dir).filter((name) => name.startsWith('backup.json')),
+      ['backup.json'],
+    )
+    t.ok(statSync(join(dir, 'bidweir.db')).size > 0)
+  }
+})
+
+t.test('a state folder whose keys cannot be read makes no new ones', async (t) => {
+  const { node } = await world(t, serveNode)
+  await node.stop()
+  writeFileSync(join(node.folder, 'data/keys.json'), '')
+  const { code, stderr } = await command(['start', '--config', 'bidweir.yaml'], {
+    cwd: node.folder,
+  })
+  t.equal(code, 1)
+  t.match(stderr, /data\/keys\.json has no context keys/)
 })
