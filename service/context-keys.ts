@@ -23,7 +23,7 @@ function readKeys(file: string): { id: number; secret: string }[] {
       .min(1)
       .parse(JSON.parse(readFileSync(file, 'utf8')))
   } catch (error) {
-    throw new Error(`${file} has no context keys: restore it from a backup`, { cause: error })
+    throw new Error(`${file} has no context keys`, { cause: error })
   }
 }
 

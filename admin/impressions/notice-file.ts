@@ -2,6 +2,7 @@
  * Win and loss notices in files of platforms that call no URL (log-level files): NDJSON, or CSV with a header. The names are
  * the parameters of the calls; `event` may be `loss`, and `time` is when the event happened.
  */
+import { plain } from '../../opd/base/decimal.ts'
 import { textLines } from '../../opd/state/text-lines.ts'
 import { type Notice, parseLoss, parseNotice } from './notice.ts'
 
@@ -63,7 +64,7 @@ function valuesOf(row: Readonly<Record<string, unknown>>, columns: ColumnNames):
   const values: Values = {}
   for (const name of names) {
     const value = row[columns[name] ?? name]
-    if (typeof value === 'string' || typeof value === 'number') values[name] = String(value)
+    if (typeof value === 'string') values[name] = value
   }
   return values
 }
@@ -81,10 +82,14 @@ function noticeOf({
   return { isLoss, notice: parsed.notice, time: timestamp }
 }
 
+/** Numbers as decimal text: a bid id may have more digits than a number of JavaScript, and no price is rounded. */
+const asText = (_key: string, value: unknown, { source }: { source?: string } = {}) =>
+  typeof value === 'number' ? plain(source ?? String(value)) : value
+
 /** The row of a line of NDJSON, or why it has none. */
 function jsonRow(text: string): Record<string, unknown> | string {
   try {
-    const row: unknown = JSON.parse(text)
+    const row: unknown = JSON.parse(text, asText)
     return typeof row === 'object' && row !== null && !Array.isArray(row)
       ? (row as Record<string, unknown>)
       : 'is no JSON object'
@@ -93,18 +98,36 @@ function jsonRow(text: string): Record<string, unknown> | string {
   }
 }
 
+/** Why cells are not the header of a CSV file of notices; null: they are. `bidId`: the name of the column of bid ids. */
+function headerFault(cells: readonly string[] | null, bidId: string): string | null {
+  // Lines that end otherwise than with a line feed are one line.
+  if (cells === null || cells.some((cell) => /\p{Cc}/u.test(cell)))
+    return 'is neither JSON nor a header of CSV'
+  const repeated = cells.find((cell, index) => cells.indexOf(cell) < index)
+  if (repeated !== undefined) return `has the column ${repeated} twice`
+  return cells.includes(bidId) ? null : `is neither JSON nor a header of CSV with ${bidId}`
+}
+
 /** Reads the rows of a file: its first line says whether it is CSV. */
 class Rows {
+  private readonly bidId: string
   private header: readonly string[] | null = null
   private isFirst = true
+
+  /** @param columns see `readNotices` */
+  constructor({ bid_id: bidId = 'bid_id' }: ColumnNames) {
+    this.bidId = bidId
+  }
 
   /** null: the line has no row. */
   read(text: string): Record<string, unknown> | string | null {
     const isFirst = this.isFirst
     this.isFirst = false
     if (isFirst && !text.startsWith('{')) {
-      this.header = csvCells(text)
-      return this.header === null ? 'is neither JSON nor a header of CSV' : null
+      const header = csvCells(text)
+      const fault = headerFault(header, this.bidId)
+      this.header = fault === null ? header : null
+      return fault
     }
     const { header } = this
     if (header === null) return jsonRow(text)
@@ -126,7 +149,7 @@ export async function* readNotices(
   file: string,
   columns: ColumnNames = {},
 ): AsyncGenerator<FileNotice | FileFault> {
-  const rows = new Rows()
+  const rows = new Rows(columns)
   for await (const batch of textLines(file))
     for (const { number: line, text, fault: unreadable } of batch) {
       if (text === '') continue

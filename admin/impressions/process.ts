@@ -89,6 +89,15 @@ const plainPrices = (integration: Integration | null): ClearingConfig => ({
 /** Whether a notice must have the context of the bid: in margin mode, unless the bid has none because an agent call priced it. */
 const needsContext = ({ mode, via }: DecisionRecord) => mode === 'margin' && via !== 'agent'
 
+/** The supplier, by which the price of a notice is decoded, is not known yet. */
+export class UnknownEncodingError extends Error {
+  override name = 'UnknownEncodingError'
+
+  constructor() {
+    super('the price cannot be read while the shared bid log cannot be asked')
+  }
+}
+
 /** Limits on the ledger rows that unauthenticated notices may write. */
 const anonymousRows = 1000
 const anonymousRowsPerSecond = 10
@@ -109,7 +118,8 @@ export class Notices {
    * @param sent the notice as its parameters say
    * @param caller whom its credential names; null: it has none
    * @param time milliseconds since the epoch at which the event happened; default: now
-   * @throws StoreError if the store is lost or overloaded. Nothing has been counted then.
+   * @throws StoreError if the store is lost or overloaded, UnknownEncodingError if the price cannot be read. Nothing has been
+   *   counted then.
    */
   async process(sent: Notice, caller: Caller | null, time?: number): Promise<NoticeResult> {
     if (sent.price === auditPrice) {
@@ -132,8 +142,7 @@ export class Notices {
     )
     if ('detail' in cleared) {
       // the supplier, by which the price is decoded, is not known yet: the platform sends the notice again
-      if (lookup.provisional && integration === null)
-        throw new Error('the price cannot be read while the shared bid log cannot be asked')
+      if (lookup.provisional && integration === null) throw new UnknownEncodingError()
       this.count(notice, 'rejected', { supplier: '', ...record, by: null })
       return { status: 'rejected', code: 'invalid_parameters', faults: [cleared] }
     }

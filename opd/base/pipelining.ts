@@ -30,8 +30,10 @@ interface Pipeline {
   waiting: number
   /** The bytes behind the newest request are refused: no request after it is accepted. */
   refused: boolean
-  /** The newest request offers an upgrade that is ignored: no request after it is accepted. */
+  /** The newest request is the last one that is accepted. */
   last: boolean
+  /** Requests after the last one. They are parsed, because they came with it, and get no response. */
+  unanswered: number
 }
 
 const pipelines = new WeakMap<Socket, Pipeline>()
@@ -42,6 +44,7 @@ const pipelineOf = (connection: Socket): Pipeline =>
     waiting: 0,
     refused: false,
     last: false,
+    unanswered: 0,
   }))
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void
@@ -56,8 +59,10 @@ interface Pipelining {
   onReset(): void
 }
 
-/** Requests of one connection that may wait; a connection with more is destroyed. */
+/** Requests of one connection that may wait: the response to the last one ends the connection. */
 const maxWaiting = 256
+/** A connection that sends more requests after its last one is destroyed. */
+const maxUnanswered = 1024
 /** Milliseconds that a caller may go on sending before it reads its refusal. */
 const linger = 1000
 
@@ -95,17 +100,18 @@ const offersUpgrade = (headers: IncomingMessage['headers']) =>
 function inOrder(request: IncomingMessage, response: ServerResponse, serve: Handler): void {
   const connection = request.socket
   const pipeline = pipelineOf(connection)
+  if (pipeline.last && ++pipeline.unanswered > maxUnanswered) return void connection.destroy()
   if (!connection.writable || pipeline.refused || pipeline.last) return void request.resume()
   pipeline.newest = response
   // node:http drops bytes that arrived with it and behind it: what follows them is not the beginning of a request.
-  if (offersUpgrade(request.headers)) {
+  // Beyond the limit, the responses say which requests were served.
+  if (offersUpgrade(request.headers) || pipeline.waiting >= maxWaiting) {
     pipeline.last = true
     response.shouldKeepAlive = false
   }
   // node:http assigns the connection to one response at a time.
   if (response.socket !== null) return serve(request, response)
   pipeline.waiting++
-  if (pipeline.waiting > maxWaiting) return void connection.destroy()
   response.once('socket', () =>
     process.nextTick(() => {
       pipeline.waiting--

@@ -121,7 +121,9 @@ export async function copyRows(url: string, dir: string): Promise<number> {
 async function insertRows(client: pg.Client, table: string, file: string): Promise<number> {
   const name = quoted(table)
   const insert = `insert into ${name} select * from json_populate_recordset(null::${name}, $1::json)`
-  const input = createReadStream(file).pipe(createGunzip())
+  const input = createGunzip()
+  // The reader of the lines rejects with an error of the file.
+  pipeline(createReadStream(file), input).catch(() => {})
   let lines: string[] = []
   let count = 0
   const flush = async () => {
@@ -189,7 +191,10 @@ export async function restoreRows(url: string, dir: string, force: boolean, log:
     await refuseUsed(client, force)
     await client.query(`truncate ${tables.map(quoted).join()}`)
     for (const [table, rows] of Object.entries(head.tables)) {
-      const inserted = await insertRows(client, table, join(from, `${table}.gz`))
+      const file = join(from, `${table}.gz`)
+      const inserted = await insertRows(client, table, file).catch((error: Error) => {
+        throw new Error(`${file} cannot be restored: ${error.message}`, { cause: error })
+      })
       if (inserted !== rows)
         throw new Error(`${table} has ${inserted} rows in the backup, which counted ${rows}`)
     }

@@ -188,13 +188,26 @@ function kindOf(dir: string, name: string, database: string): Kind {
   return kind
 }
 
+const damaged = (name: string, file: string, error: unknown) =>
+  new Error(`${name} is damaged: ${file}: ${(error as Error).message}`, { cause: error })
+
 function kindIn(file: string, name: string): Kind {
   try {
     const { database: kind } = JSON.parse(readFileSync(file, 'utf8')) as { database: Kind }
     if (kind === null || kind === 'sqlite' || kind === 'postgres') return kind
     throw new Error('it names no kind of database')
   } catch (error) {
-    throw new Error(`${name} is damaged: ${mark}: ${(error as Error).message}`, { cause: error })
+    throw damaged(name, mark, error)
+  }
+}
+
+/** Throws if the folder has a file of keys without keys. */
+function checkKeys(fresh: string, name: string): void {
+  const file = keysFile(fresh)
+  try {
+    if (existsSync(file)) loadOrCreateKeys(fresh)
+  } catch (error) {
+    throw damaged(name, basename(file), error)
   }
 }
 
@@ -206,8 +219,7 @@ async function checkDatabase(copied: string, name: string): Promise<void> {
     if (rows[0]?.quick_check !== 'ok') throw new Error(rows[0]?.quick_check)
     await checkSchema(db)
   } catch (error) {
-    const { message } = error as Error
-    throw new Error(`${name} is damaged: ${databaseCopy}: ${message}`, { cause: error })
+    throw damaged(name, databaseCopy, error)
   } finally {
     await db.destroy()
   }
@@ -244,7 +256,7 @@ async function restoreBackup(
     rmSync(fresh, { recursive: true, force: true })
     mkdirSync(fresh, { recursive: true, mode: 0o700 })
     copy(stateFiles(dir, fresh))
-    if (existsSync(keysFile(fresh))) loadOrCreateKeys(fresh)
+    checkKeys(fresh, name)
     if (file !== null) {
       copy([{ from: join(dir, databaseCopy), to: freshDatabase }])
       await checkDatabase(freshDatabase, name)

@@ -11,7 +11,7 @@ import {
   noticeColumns,
   readNotices,
 } from '../../admin/impressions/notice-file.ts'
-import { type NoticeDeps, Notices } from '../../admin/impressions/process.ts'
+import { type NoticeDeps, Notices, UnknownEncodingError } from '../../admin/impressions/process.ts'
 import type { Store } from '../../admin/store/index.ts'
 import type { Integration } from '../../opd/config.ts'
 import { createAttribution } from '../../opd/engine/notices.ts'
@@ -245,7 +245,16 @@ class Import {
       const losses = { ...this.deps, losses: this.store.losses }
       return this.count(`loss ${await processLoss(losses, notice, caller, sentAt)}`)
     }
-    const result = await this.notices.process(notice, caller, sentAt)
+    const result = await this.notices.process(notice, caller, sentAt).catch((error: Error) => {
+      if (error instanceof UnknownEncodingError) return null
+      throw error
+    })
+    if (result === null)
+      return this.fault(
+        file,
+        line,
+        'price is not a plain decimal, and no log names the supplier, whose encoding it may have: give ssp',
+      )
     if (result.status === 'rejected') {
       const why = result.faults?.map(({ detail }) => detail).join(', ')
       return this.fault(file, line, why ?? result.code)

@@ -1,4 +1,7 @@
 /** Alerts: begun, ended, kept, one round for all nodes, and at a webhook: signed, tried again, once. */
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { Alerts } from '../../../admin/fleet/alerts.ts'
 import type { AlertsAnswer } from '../../../admin/fleet/alerts-route.ts'
@@ -164,4 +167,25 @@ t.test('the API shows them to those who may see the supplier', async (t) => {
   const shown = await (await node.api('/api/svc/configuration/')).text()
   t.notMatch(shown, /of-the-receiver|a secret of|\/hook/)
   await until(async () => (await read('?ssp=acme&state=open')).alerts.length === 0)
+})
+
+t.test('a redirection by the receiver is a fault, and is not followed', async (t) => {
+  let calls = 0
+  const server = createServer((_request, response) => {
+    calls++
+    response.writeHead(307, { location: '/elsewhere' }).end()
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const alerts = new Alerts({
+    ...{ store: await storeAt(t, { url: 'sqlite::memory:' }), live: world(Date.now).live },
+    receiver: () => ({ url: `http://127.0.0.1:${port}/`, secret: webhookSecret }),
+    ...{ now: Date.now, log: recordingLog().log },
+  })
+  t.teardown(() => {
+    alerts.close()
+    server.close()
+  })
+  t.equal(await alerts.sendTest(), 'the receiver answered 307')
+  t.equal(calls, 1)
 })

@@ -1,5 +1,6 @@
 /** Nothing after a refused or last request reaches a supplier. */
-import t from 'tap'
+import type { Socket } from 'node:net'
+import t, { type Test } from 'tap'
 import {
   bid,
   chunked,
@@ -193,9 +194,12 @@ t.test('nothing behind what came too late is sent on, nor its rest', async (t) =
     }
 })
 
-t.test('a connection with too many requests in line is closed', async (t) => {
+/** A connection with a bid that the supplier has not answered, and `count` requests behind it. */
+async function waiting(t: Test, count: number) {
+  const sockets: Socket[] = []
   const { open, supplier } = await world(t, 'general', (socket, text) => {
     if (text.includes('"after"')) socket.write(ok())
+    else sockets.push(socket)
   })
   const caller = open()
   let bytes = ''
@@ -205,8 +209,27 @@ t.test('a connection with too many requests in line is closed', async (t) => {
   const closed = new Promise((resolve) => caller.once('close', resolve))
   caller.write(bid('"slow"'))
   await until(() => supplier.requests.length === 1)
-  caller.write('GET /x HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(257))
+  caller.write('GET /x HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(count))
+  return { supplier, sockets, closed, bytes: () => bytes }
+}
+
+t.test('of too many requests in line the first ones are answered, the last says so', async (t) => {
+  const { sockets, closed, bytes } = await waiting(t, 700)
+  sockets[0]!.write(ok())
   await closed
-  t.equal(bytes, '')
+  const heads = bytes().split('HTTP/1.1 ').slice(1)
+  t.equal(heads.length, 258, 'the one that is served, 256 that may wait, and the last one')
+  t.match(heads[0], /^200 /)
+  t.ok(heads.slice(1).every((head) => head.startsWith('404 ')))
+  t.equal(
+    heads.findIndex((head) => /^connection: close\r$/im.test(head)),
+    257,
+  )
+})
+
+t.test('a connection with far too many requests in line is closed', async (t) => {
+  const { supplier, closed, bytes } = await waiting(t, 1300)
+  await closed
+  t.equal(bytes(), '')
   await until(() => supplier.aborted === 1)
 })

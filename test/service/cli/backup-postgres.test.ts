@@ -1,5 +1,5 @@
 /** A backup of a node on PostgreSQL and Redis by another process without its folder, and a restore into empty ones. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
 import t, { type Test } from 'tap'
@@ -172,9 +172,16 @@ t.test(
     t.same(await allRows(postgres.url), before)
 
     const damaged = join(dir, 'database', readdirSync(join(dir, 'database'))[0]!)
-    writeFileSync(damaged, readFileSync(damaged).subarray(0, 30))
-    const bad = await command(['restore', dir, '--force', '--config', 'bidweir.yaml'], { cwd: job })
-    t.match(bad, { code: 1 })
+    const restore = () =>
+      command(['restore', dir, '--force', '--config', 'bidweir.yaml'], { cwd: job })
+    writeFileSync(damaged, readFileSync(damaged).subarray(0, 15))
+    t.match(await restore(), {
+      code: 1,
+      stderr: `bidweir: ${damaged} cannot be restored: unexpected end of file\n`,
+    })
+    rmSync(damaged)
+    mkdirSync(damaged)
+    t.match(await restore(), { code: 1, stderr: `bidweir: ${damaged} cannot be restored: EISDIR` })
     t.same(await allRows(postgres.url), before, 'all or nothing')
 
     const without = join(newFolder(), 'copy')

@@ -174,7 +174,7 @@ t.test('a damaged backup is refused and costs nothing of the state', async (t) =
     const { code, stderr } = await restore(bad)
     t.equal(code, 1, why)
     t.match(stderr, why)
-    t.match(stderr, why.startsWith('keys.json') ? 'restored' : bad, 'it names the place')
+    t.match(stderr, bad, 'it names the place')
   }
   const inside = join(data, 'models', 'copy')
   cpSync(good, inside, { recursive: true })
@@ -210,5 +210,5 @@ t.test('a state folder whose keys cannot be read makes no new ones', async (t) =
     cwd: node.folder,
   })
   t.equal(code, 1)
-  t.match(stderr, /data\/keys\.json has no context keys: restore it from a backup/)
+  t.match(stderr, /data\/keys\.json has no context keys/)
 })
