@@ -13,9 +13,8 @@ import type { DirectorySnapshot } from '../admin/directory.ts'
 import { Alerts } from '../admin/fleet/alerts.ts'
 import { alertCalls } from '../admin/fleet/alerts-route.ts'
 import { comparedDays, KeptSums } from '../admin/fleet/kept-sums.ts'
-import type { LiveDeps } from '../admin/fleet/live.ts'
 import { minutesCalls } from '../admin/fleet/minutes-route.ts'
-import { createFleet } from '../admin/fleet/nodes.ts'
+import { OtherNodes, Publisher } from '../admin/fleet/nodes.ts'
 import { alive, health } from '../admin/http/health.ts'
 import type { Role } from '../admin/http/roles.ts'
 import { createAdmin } from '../admin/http/server.ts'
@@ -33,6 +32,7 @@ import { decisions } from '../admin/prices/decisions.ts'
 import { standalone } from '../admin/prices/standalone.ts'
 import { DailyReport } from '../admin/reports/daily.ts'
 import { reporting } from '../admin/reports/route.ts'
+import type { Condition } from '../admin/store/alerts.ts'
 import { Minutes } from '../admin/store/minutes.ts'
 import { unattributedWins } from '../admin/store/unattributed.ts'
 import { Derived } from '../opd/base/derived.ts'
@@ -50,7 +50,6 @@ import { type LiveDecisions, type LiveSuppliers, LiveThread } from './live-answe
 import { MinuteFigures } from './minute-figures.ts'
 import { modelsDirOf } from './models.ts'
 import { NodeCountsReader } from './node-counts.ts'
-import { figuresOf } from './node-figures.ts'
 import { createNodeProblems } from './node-problems.ts'
 import { activeOpd, opdState } from './opd-state.ts'
 import { listedSuppliers, ratesAge, reportSettings } from './runtime-config.ts'
@@ -126,13 +125,6 @@ export async function openAdminPlane(
     ...{ now, log },
   }
   const kept = new KeptSums({ ...keptDeps, days: comparedDays })
-  const allNodes = createFleet({
-    store,
-    node: components.node,
-    readOwn: async () => figuresOf(await counts.read()),
-    now: store.clock,
-    log,
-  })
   opdMetrics(registry, {
     stats: engine.stats,
     counters,
@@ -200,28 +192,19 @@ export async function openAdminPlane(
       await ofNode.prepare()
     },
   }
-  const live: LiveDeps = {
-    suppliers,
-    nodes: () => allNodes.nodes(),
-    kept,
-    holds: () => directory.snapshot().holds,
-    currency: () => current.config.currency.base,
-    opd: (id) => opdState(engine.integration(id)),
-    inactive: (id) =>
-      [...(directory.snapshot().suppliers.get(id)?.datacenters ?? [])].flatMap(
-        ([location, { active }]) => (active ? [] : [location]),
-      ),
-    now,
-  }
+  const currency = () => current.config.currency.base
   const suppliersText = new Derived((config: Config) => {
     const listed = listedSuppliers(config).map((supplier) => {
-      return { ...supplier, opd: live.opd(supplier.id) }
+      return { ...supplier, opd: opdState(engine.integration(supplier.id)) }
     })
     const text: LiveSuppliers = { suppliers: listed, rules: reportSettings(config) }
     return JSON.stringify(text)
   })
   const decisionsText = new Derived(({ holds, suppliers: known }: DirectorySnapshot) => {
-    const all = [...known.keys()].map((id) => [id, live.inactive(id)] as const)
+    const all = [...known].map(([id, { datacenters }]) => {
+      const locations = [...datacenters].filter(([, { active }]) => !active)
+      return [id, locations.map(([location]) => location)] as const
+    })
     const inactive = Object.fromEntries(all.filter(([, locations]) => locations.length > 0))
     return JSON.stringify({ holds: [...holds], inactive } satisfies LiveDecisions)
   })
@@ -231,6 +214,12 @@ export async function openAdminPlane(
     flush: keptDeps.flush,
     suppliers: () => suppliersText.valueFrom(current.config),
     decisions: () => decisionsText.valueFrom(directory.snapshot()),
+  })
+  const shared = { node: components.node, now: store.clock }
+  const others = new OtherNodes({ db: store.db, ...shared })
+  const publisher = new Publisher({
+    lines: () => liveThread.askText({ call: 'published' }),
+    ...{ store, log, ...shared },
   })
   const flush = async (facets = false) => {
     await pool?.scrape()
@@ -243,13 +232,14 @@ export async function openAdminPlane(
   })
   const alerts = new Alerts({
     receiver: () => current.config.admin.alerts,
-    ...{ store, live, now: store.clock, log },
+    conditions: async () =>
+      JSON.parse(await liveThread.askText({ call: 'conditions' })) as Condition[],
+    ...{ store, now: store.clock, log },
   })
   const terminalFigures = consoleFigures({
-    live,
-    store,
-    flush,
+    ask: liveThread.askText,
     rules: () => reportSettings(current.config),
+    ...{ store, flush, now },
   })
   const agentConfig = current.config.agent
   const agentMetrics = new AgentMetrics(registry)
@@ -287,11 +277,13 @@ export async function openAdminPlane(
             const { name, weight, zone = null, priority } = endpoint
             return { url: name, weight, zone, priority }
           }),
-        endpointNodes: async () =>
-          (await allNodes.nodes()).map(({ node, suppliers: known }) => ({
+        endpointNodes: async () => [
+          { node: components.node, endpointsOf: (id) => counts.endpointsOf(id) },
+          ...(store.postgres ? await others.read() : []).map(({ node, suppliers: known }) => ({
             node,
             endpointsOf: (id: string) => known[id]?.endpoints,
           })),
+        ],
       }),
       supplierBlocks({ ...rules, store, authenticate, now }),
       debugPlugin(debugCalls, authenticate),
@@ -303,7 +295,7 @@ export async function openAdminPlane(
             : null,
       }),
       consoleCalls({
-        ...{ suppliers, now, currency: live.currency, ask: liveThread.ask },
+        ...{ suppliers, now, currency, ask: liveThread.ask },
         authenticate,
         engine,
         account,
@@ -326,8 +318,7 @@ export async function openAdminPlane(
         rules: () => reportSettings(current.config),
       }),
       minutesCalls({
-        ...{ store, suppliers, authenticate, now },
-        currency: live.currency,
+        ...{ store, suppliers, authenticate, now, currency },
         async flush() {
           await pool?.scrape()
           await minutes.refresh()
@@ -379,13 +370,12 @@ export async function openAdminPlane(
       counts.close()
       reconciler.close()
       alerts.close()
-      await Promise.all([minutes.close(), daily.close(), liveThread.close()])
+      await Promise.all([minutes.close(), daily.close(), publisher.close(), liveThread.close()])
       await Promise.all([
         admin.close(),
         debugSocket.close(),
         noticesListener?.close(),
         agent?.close(),
-        allNodes.close(),
       ])
     },
     /** Frees issuers and tokens. Call it after the last request. */

@@ -1,5 +1,6 @@
 /** What the console shows of one supplier, for the terminal of the demo. */
-import { type LiveDeps, liveSnapshot } from '../admin/fleet/live.ts'
+import type { LiveQuestion } from '../admin/fleet/live.ts'
+import type { LiveSnapshot } from '../admin/fleet/live-schema.ts'
 import type { ReportRules } from '../admin/reports/arms.ts'
 import { inUnits } from '../admin/reports/render.ts'
 import { readRows } from '../admin/reports/rows.ts'
@@ -7,7 +8,8 @@ import type { Store } from '../admin/store/index.ts'
 import type { ConsoleFigures } from './demo/figures.ts'
 
 interface FiguresDeps {
-  live: LiveDeps
+  ask: (question: LiveQuestion) => Promise<string>
+  now: () => number
   store: Store
   flush: () => Promise<void>
   rules: () => ReportRules
@@ -15,16 +17,16 @@ interface FiguresDeps {
 
 const everyone = { subject: 'terminal', account: '*', roles: new Set<string>() }
 
-export function consoleFigures({ live, store, flush, rules }: FiguresDeps) {
+export function consoleFigures({ ask, store, flush, rules, now }: FiguresDeps) {
   return async (supplier: string): Promise<ConsoleFigures | null> => {
     await flush()
-    const snapshot = await liveSnapshot(live, everyone)
-    const integration = snapshot?.integrations.find(({ ssp }) => ssp === supplier)
+    const answer = await ask({ call: 'live', caller: everyone, query: { ssp: supplier } })
+    const [integration] = (JSON.parse(answer) as LiveSnapshot).integrations
     if (integration === undefined) return null
-    const now = live.now()
-    const scope = { suppliers: [supplier], all: false, by: 'ssp', to: now + 1 } as const
+    const time = now()
+    const scope = { suppliers: [supplier], all: false, by: 'ssp', to: time + 1 } as const
     // The day of this machine: a browser on it shows the same day.
-    const from = new Date(now).setHours(0, 0, 0, 0)
+    const from = new Date(time).setHours(0, 0, 0, 0)
     const [row] = await readRows(store, { ...scope, from }, rules())
     return { live: integration, today: row === undefined ? null : inUnits(row) }
   }

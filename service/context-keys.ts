@@ -1,6 +1,14 @@
 /** Keys of contexts: `bidweir key new`, and the key of a service whose configuration has none. */
 import { randomBytes } from 'node:crypto'
-import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import * as z from 'zod'
 import { keySchema } from './config/schema.ts'
@@ -39,7 +47,15 @@ export function loadOrCreateKeys(stateDir: string): { id: number; secret: string
   if (existsSync(file)) return readKeys(file)
   const keys = [{ id: 1, secret: newKey() }]
   mkdirSync(dirname(file), { recursive: true })
-  writeFileSync(`${file}.new`, `${JSON.stringify(keys)}\n`, { mode: 0o600, flush: true })
-  renameSync(`${file}.new`, file)
-  return keys
+  const fresh = `${file}.${process.pid}.new`
+  writeFileSync(fresh, `${JSON.stringify(keys)}\n`, { mode: 0o600, flush: true })
+  try {
+    linkSync(fresh, file)
+    rmSync(fresh)
+  } catch (error) {
+    // Another command has made them meanwhile. A file system without links cannot tell.
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') rmSync(fresh)
+    else renameSync(fresh, file)
+  }
+  return readKeys(file)
 }

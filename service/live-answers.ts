@@ -1,12 +1,13 @@
 /**
- * What consoles poll is answered on a thread: rows, comparisons and text are made there. The thread that carries bids copies
- * numbers, and only that.
+ * What consoles poll, what alerts compare, and what a node publishes for the others is made on a thread: figures, rows, comparisons and
+ * text. The thread that carries bids copies numbers, and only that.
  */
+import { conditionsOf } from '../admin/fleet/alerts.ts'
 import { type FunnelDeps, funnelJson } from '../admin/fleet/funnel-route.ts'
 import { comparedDays, KeptSums } from '../admin/fleet/kept-sums.ts'
 import { type LiveDeps, type LiveQuestion, liveJson } from '../admin/fleet/live.ts'
 import { LiveList, reused } from '../admin/fleet/live-list.ts'
-import { OtherNodes } from '../admin/fleet/nodes.ts'
+import { OtherNodes, publishedLines } from '../admin/fleet/nodes.ts'
 import type { ReportRules } from '../admin/reports/arms.ts'
 import type { Store } from '../admin/store/index.ts'
 import { StoreThread } from '../admin/store/store-thread.ts'
@@ -29,8 +30,11 @@ export interface LiveDecisions {
   inactive: Record<string, readonly string[]>
 }
 
+/** A question of a console, or what the node itself needs: what is wrong, for its alerts, and its figures for the other nodes. */
+type LiveTask = LiveQuestion | { call: 'conditions' } | { call: 'published' }
+
 interface LiveJob {
-  question: LiveQuestion
+  task: LiveTask
   counts: NodeCounts
   /** JSON, which is read only if it has changed: of `LiveSuppliers`, and of `LiveDecisions`. */
   suppliers: string
@@ -54,7 +58,7 @@ interface AskDeps {
 /** Milliseconds for which counts are used again, and for which what was counted stays unstored. */
 const [countsLast, storedLast] = [1000, 2000]
 
-/** Asks the thread, which is started when the first console is opened. */
+/** Asks the thread, which is started on demand. */
 export class LiveThread {
   private readonly deps: AskDeps
   private readonly thread: StoreThread<LiveJob>
@@ -79,18 +83,22 @@ export class LiveThread {
     }
   }
 
-  readonly ask = async (question: LiveQuestion): Promise<Uint8Array> => {
+  readonly ask = async (task: LiveTask): Promise<Uint8Array> => {
     const { store, suppliers, decisions, now } = this.deps
     // an API client that reads everything does not poll
-    const isPoll = question.call !== 'live' || question.query.ssp !== undefined
+    const isPoll = task.call !== 'live' || task.query.ssp !== undefined
     const [counts] = await Promise.all(
       isPoll ? [this.counts(), this.flush()] : [this.deps.counts(), this.flushNow()],
     )
     return this.thread.run({
-      ...{ question, counts, suppliers: suppliers(), decisions: decisions() },
+      ...{ task, counts, suppliers: suppliers(), decisions: decisions() },
       ...{ now: now(), shared: store.clock() },
     })
   }
+
+  /** The text of an answer. */
+  readonly askText = async (task: LiveTask): Promise<string> =>
+    new TextDecoder().decode(await this.ask(task))
 
   close(): Promise<void> {
     return this.thread.close()
@@ -107,7 +115,7 @@ function parseDecisions(text: string) {
   return { holds: new Set(holds), inactive: new Map(Object.entries(inactive)) }
 }
 
-/** The main thread, which reads the same sums for metrics and alerts, says that the store is lost. */
+/** The main thread, which reads the same sums for metrics, says that the store is lost. */
 const silent: Log = { info() {}, warn() {}, error() {} }
 
 type Reader = Pick<Store, 'db' | 'postgres'>
@@ -146,19 +154,19 @@ class LiveAnswers {
   }
 
   /** Null: there is no such node. */
-  answer(job: LiveJob): Promise<string | null> {
+  async answer(job: LiveJob): Promise<string | null> {
     this.job = job
-    const { question } = job
-    if (question.call === 'list') return this.list.answer(question)
-    return question.call === 'funnel'
-      ? funnelJson(this.deps, question)
-      : liveJson(this.deps, question)
+    const { task, counts } = job
+    if (task.call === 'published') return publishedLines(await this.figures.valueFrom(counts))
+    if (task.call === 'conditions') return JSON.stringify(await conditionsOf(this.deps))
+    if (task.call === 'list') return this.list.answer(task)
+    return task.call === 'funnel' ? funnelJson(this.deps, task) : liveJson(this.deps, task)
   }
 }
 
 const answers = new WeakMap<Reader, LiveAnswers>()
 
-/** Called on the thread: the JSON of one job; empty if there is no such node. */
+/** Called on the thread: the text of one job; empty if there is no such node. */
 export async function answerLive(reader: Reader, job: LiveJob): Promise<Uint8Array<ArrayBuffer>> {
   const known = getOrAdd(answers, reader, () => new LiveAnswers(reader, job))
   return new TextEncoder().encode((await known.answer(job)) ?? '')

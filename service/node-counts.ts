@@ -234,6 +234,15 @@ export class NodeCountsReader {
     clearInterval(this.timer)
   }
 
+  /**
+   * The endpoints of a supplier with their states; empty: it has none.
+   *
+   * @param id of the supplier
+   */
+  endpointsOf(id: string): SupplierFigures['endpoints'] {
+    return endpointsOf(this.deps.proxy, id, this.deps.now() - performance.now())
+  }
+
   private async mark(): Promise<void> {
     const slices = createSlices()
     const time = this.deps.now()
@@ -357,7 +366,7 @@ export class NodeCountsReader {
       packer.putAll(totals)
       packer.putAll(supplierStats.responses)
       for (const mode of modes) packMode(packer, supplierStats.modes[mode])
-      endpoints.push(endpointsOf(proxy, id, time - performance.now()))
+      endpoints.push(this.endpointsOf(id))
       await slices.next()
     }
     return {

@@ -4,7 +4,6 @@
  */
 import type { Log } from '../../opd/base/log.ts'
 import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
-import { createSlices } from '../../opd/base/slices.ts'
 import { callWebhook, type Webhook } from '../http/webhook.ts'
 import {
   type Alert,
@@ -21,7 +20,8 @@ import { type LiveDeps, nodeProblemsOf, statesOf } from './live.ts'
 
 export interface AlertsDeps {
   store: Pick<Store, 'db'>
-  live: LiveDeps
+  /** What is wrong now. */
+  conditions: () => Promise<Condition[]>
   /** null: alerts are sent nowhere. */
   receiver: () => Webhook | null
   now: () => number
@@ -48,6 +48,26 @@ export const shownAlert = ({ id, rule, supplier, node, level, text, fix, ...row 
   ended: iso(row.ended),
 })
 
+/**
+ * What is wrong with suppliers and nodes.
+ *
+ * @param live figures of all nodes
+ */
+export async function conditionsOf(live: LiveDeps): Promise<Condition[]> {
+  const nodes = await live.nodes()
+  await live.kept.read()
+  const found: Condition[] = []
+  for (const { shown } of statesOf(live, nodes, true, () => true))
+    for (const { rule, level, text, fix } of shown.health.reasons)
+      if (level !== 'none' && level !== 'ok' && !intended.has(rule))
+        found.push({ ...{ rule, level, text, fix }, supplier: shown.ssp, node: '' })
+  for (const node of nodes)
+    for (const { rule, level, text } of nodeProblemsOf(node, nodes))
+      if (!intended.has(rule))
+        found.push({ ...{ rule, level, text, fix: null }, supplier: '', node: node.node })
+  return found
+}
+
 /** Finds what is wrong at intervals, keeps its history, and notifies the receiver. One node does so at a time. */
 export class Alerts {
   private readonly deps: AlertsDeps
@@ -60,36 +80,16 @@ export class Alerts {
 
   /** Compares what is wrong with what is known, and calls the receiver, if no other node has just done so. */
   readonly check = oneAtATime(async () => {
-    const { store, now, log, receiver } = this.deps
+    const { store, conditions, now, log, receiver } = this.deps
     try {
       if (!(await takeRound(store.db, now()))) return
       const webhook = receiver()
-      await updateAlerts(store.db, await this.conditions(), now(), webhook === null)
+      await updateAlerts(store.db, await conditions(), now(), webhook === null)
       if (webhook !== null) await this.send(webhook)
     } catch (error) {
       log.warn({ err: (error as Error).message }, 'alerts could not be compared')
     }
   })
-
-  private async conditions(): Promise<Condition[]> {
-    const { live } = this.deps
-    const nodes = await live.nodes()
-    await live.kept.read()
-    const found: Condition[] = []
-    const slices = createSlices()
-    for (const { shown } of statesOf(live, nodes, true, () => true)) {
-      const { ssp, health } = shown
-      for (const { rule, level, text, fix } of health.reasons)
-        if (level !== 'none' && level !== 'ok' && !intended.has(rule))
-          found.push({ ...{ rule, level, text, fix }, supplier: ssp, node: '' })
-      await slices.next()
-    }
-    for (const node of nodes)
-      for (const { rule, level, text } of nodeProblemsOf(node, nodes))
-        if (!intended.has(rule))
-          found.push({ ...{ rule, level, text, fix: null }, supplier: '', node: node.node })
-    return found
-  }
 
   private async send(webhook: Webhook): Promise<void> {
     const { store, now, log } = this.deps

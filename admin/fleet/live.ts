@@ -279,23 +279,6 @@ async function liveParts(deps: LiveDeps, caller: Caller, { node, ssp }: LiveScop
   return { head: headOf(deps, caller, nodes, node), integrations }
 }
 
-/**
- * All at once.
- *
- * @param deps figures of all nodes
- * @param caller sees the suppliers of its account
- * @param scope one supplier, or a part of the list; absent: all
- * @returns null: the supplier does not exist, or the caller does not see it
- */
-export async function liveSnapshot(
-  deps: LiveDeps,
-  caller: Caller,
-  scope: LiveScope = {},
-): Promise<LiveSnapshot | null> {
-  const parts = await liveParts(deps, caller, scope)
-  return parts && { ...parts.head, integrations: [...parts.integrations] }
-}
-
 /** What an answer says besides its integrations. */
 export function headOf(
   deps: LiveDeps,

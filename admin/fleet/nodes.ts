@@ -7,13 +7,6 @@ import type { Store } from '../store/index.ts'
 import type { Tables } from '../store/tables.ts'
 import type { NodeFigures, SupplierFigures } from './figures.ts'
 
-interface Fleet {
-  /** This node first. Figures of other nodes are up to 12 seconds old. */
-  nodes(): Promise<NodeFigures[]>
-  publish(): Promise<void>
-  close(): Promise<void>
-}
-
 /** Milliseconds between two publications of a node. */
 const publishInterval = 10_000
 /** Milliseconds after which a node that has not published is left out, and after which its rows are deleted. */
@@ -24,10 +17,12 @@ const readInterval = 2000
 /** Suppliers of one row: its text stays below 100 KB, so that it takes a millisecond of the event loop. */
 const partSize = 200
 
-interface FleetDeps {
+interface PublisherDeps {
   store: Pick<Store, 'db' | 'postgres'>
   node: string
-  readOwn: () => Promise<NodeFigures>
+  /** `publishedLines` of this node. */
+  lines: () => Promise<string>
+  /** Milliseconds of the clock that the nodes share. */
   now: () => number
   log: Log
 }
@@ -73,24 +68,46 @@ export class OtherNodes {
 }
 
 /**
- * Publishes the figures of this node every 10 s, and reads those of all.
+ * The figures of a node as texts of their rows, one a line.
  *
- * @param deps the store of all nodes, and the figures of this one
+ * @param figures of all suppliers of the node
  */
-export function createFleet({ store, node: self, readOwn, now, log }: FleetDeps): Fleet {
-  const { db, postgres } = store
-  const others = new OtherNodes({ db, node: self, now })
+export function publishedLines({ suppliers, ...node }: NodeFigures): string {
+  const all = Object.entries(suppliers)
+  const parts = Math.max(1, Math.ceil(all.length / partSize))
+  return Array.from({ length: parts }, (_, part) => {
+    const slice = Object.fromEntries(all.slice(part * partSize, (part + 1) * partSize))
+    return JSON.stringify({ ...node, suppliers: slice })
+  }).join('\n')
+}
 
-  async function write(): Promise<void> {
-    const { suppliers, ...node } = await readOwn()
-    const all = Object.entries(suppliers)
-    const parts = Math.max(1, Math.ceil(all.length / partSize))
-    for (let part = 0; part < parts; part++) {
-      const slice = Object.fromEntries(all.slice(part * partSize, (part + 1) * partSize))
-      const row = { at: now(), figures: JSON.stringify({ ...node, suppliers: slice }) }
+/** Publishes the figures of this node every 10 s. A node on SQLite is alone and writes nothing. */
+export class Publisher {
+  private readonly deps: PublisherDeps
+  private readonly timer: NodeJS.Timeout
+
+  constructor(deps: PublisherDeps) {
+    this.deps = deps
+    this.timer = setInterval(() => void this.publish(), publishInterval).unref()
+  }
+
+  private readonly publish = oneAtATime(async () => {
+    const { store, log } = this.deps
+    if (!store.postgres) return
+    await this.write().catch((error: Error) =>
+      log.warn({ err: error.message }, 'the figures of this node could not be published'),
+    )
+  })
+
+  private async write(): Promise<void> {
+    const { store, node, lines, now } = this.deps
+    const { db } = store
+    const parts = (await lines()).split('\n')
+    for (const [part, figures] of parts.entries()) {
+      const row = { at: now(), figures }
       await db
         .insertInto('node_figures')
-        .values({ node: node.node, part, ...row })
+        .values({ node, part, ...row })
         .onConflict((conflict) => conflict.columns(['node', 'part']).doUpdateSet(row))
         .execute()
       await yieldToLoop()
@@ -101,37 +118,26 @@ export function createFleet({ store, node: self, readOwn, now, log }: FleetDeps)
       .where((row) =>
         row.or([
           row('at', '<', stale),
-          row.and([row('node', '=', node.node), row('part', '>=', parts)]),
+          row.and([row('node', '=', node), row('part', '>=', parts.length)]),
         ]),
       )
       .execute()
   }
 
-  const publish = oneAtATime(async () => {
-    if (!postgres) return
-    await write().catch((error: Error) =>
-      log.warn({ err: error.message }, 'the figures of this node could not be published'),
-    )
-  })
-  const timer = setInterval(() => void publish(), publishInterval).unref()
-  return {
-    publish,
-    async nodes() {
-      return [await readOwn(), ...(postgres ? await others.read() : [])]
-    },
-    async close() {
-      clearInterval(timer)
-      if (!postgres) return
-      await db
-        .deleteFrom('node_figures')
-        .where('node', '=', self)
-        .execute()
-        .catch((error: Error) =>
-          log.warn(
-            { err: error.message },
-            'the figures of this node were not removed; they count for 35 s more',
-          ),
-        )
-    },
+  /** Others do not count the node any more. */
+  async close(): Promise<void> {
+    clearInterval(this.timer)
+    const { store, node, log } = this.deps
+    if (!store.postgres) return
+    await store.db
+      .deleteFrom('node_figures')
+      .where('node', '=', node)
+      .execute()
+      .catch((error: Error) =>
+        log.warn(
+          { err: error.message },
+          'the figures of this node were not removed; they count for 35 s more',
+        ),
+      )
   }
 }

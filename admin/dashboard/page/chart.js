@@ -110,7 +110,7 @@ function seriesOf(props, colour) {
     ],
     [
       {
-        label: `${label}, this ${running(props)} so far`,
+        label: `${label}, ${props.step === undefined || props.step === 1 ? 'this' : 'these'} ${running(props)} so far`,
         stroke: accent,
         width: 2,
         dash: [4, 4],

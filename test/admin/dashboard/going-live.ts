@@ -18,6 +18,15 @@ export async function goingLive(t: Test, { base, api, page, faults }: ConsoleInB
   t.test('each step is set by its button, and the way back is one button', async (t) => {
     await show(page, base, 'go-live/gamma', 'Go live')
     await page.getByText('0 requests in the last minutes').waitFor()
+    const check = (text: string) => page.getByRole('listitem').filter({ hasText: text }).last()
+    for (const text of [
+      'Few requests sent to the supplier fail',
+      'Few requests are refused',
+      'Most bids contain the macro',
+      'Win notices come',
+      'Kept wins: too few wins',
+    ])
+      t.match(await check(text).innerText(), /Not known$/, 'it says what is checked')
     for (const [name, opd] of [
       ['shadow', { enabled: 'shadow' }],
       ['a share of 5 %', { enabled: true, share: 0.05 }],

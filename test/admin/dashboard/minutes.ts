@@ -1,11 +1,41 @@
 /** A part of console.test.ts: the last two days by minute. */
-import type { Route } from 'playwright-core'
+import type { Page, Route } from 'playwright-core'
 import type { Test } from 'tap'
 import type { Minutes } from '../../../admin/fleet/minutes.ts'
 import { type ConsoleInBrowser, logIn, press, show } from '../../support/console.ts'
 import { until } from '../../support/until.ts'
 
 const hour = 3_600_000
+
+/**
+ * The pixels of a colour of the page in each column of the chart between two parts of its width, from 0 (left) to 1.
+ *
+ * @param colour such as `--accent`
+ */
+const pixels = (page: Page, colour: string, from: number, to: number) =>
+  page.evaluate<number[]>(`{
+    const chart = document.querySelector('[aria-label="By minute"] .chart')
+    const probe = document.createElement('span')
+    probe.style.color = 'var(${colour})'
+    chart.append(probe)
+    const [red, green, blue] = getComputedStyle(probe).color.match(/[\\d.]+/g).map(Number)
+    probe.remove()
+    const canvas = chart.querySelector('canvas')
+    const over = chart.querySelector('.u-over').getBoundingClientRect()
+    const box = canvas.getBoundingClientRect()
+    const scale = canvas.width / box.width
+    const left = Math.round((over.left - box.left + ${from} * over.width) * scale)
+    const width = Math.round(${to - from} * over.width * scale)
+    const [top, height] = [over.top - box.top, over.height].map((length) => Math.round(length * scale))
+    const { data } = canvas.getContext('2d').getImageData(left, top, width, height)
+    const found = Array(width).fill(0)
+    for (let n = 0; n < data.length; n += 4) {
+      const far = Math.max(...[red, green, blue].map((part, index) => Math.abs(data[n + index] - part)))
+      if (data[n + 3] > 100 && far < 12) found[(n / 4) % width]++
+    }
+    found
+  }`)
+const share = (columns: number[]) => columns.filter((count) => count > 0).length / columns.length
 
 export async function minutes(t: Test, { base, api, page, faults }: ConsoleInBrowser) {
   await logIn(page, base, 'op')
@@ -66,6 +96,38 @@ export async function minutes(t: Test, { base, api, page, faults }: ConsoleInBro
     await page.getByText('1 change in this time').waitFor()
     t.equal(await page.getByLabel('Supplier').inputValue(), 'acme')
     // A handler may still wait for the service: it ends before it is removed.
+    await page.unrouteAll({ behavior: 'wait' })
+  })
+
+  t.test('a gap, the running bucket, yesterday and a mark as they are drawn', async (t) => {
+    const now = Date.now()
+    await page.route('**/api/svc/minutes/**', async (route) => {
+      const query = new URL(route.request().url()).searchParams
+      const found = (await (await route.fetch()).json()) as Minutes
+      const isToday = Number(query.get('to')) > now - hour
+      const length = found.values.requests.length
+      const margin = Array.from({ length }, (_, index) =>
+        isToday ? (index >= 4 && index < 8 ? null : 9) : 6.3,
+      )
+      // the begin of the hour that is in the middle
+      const marks = [{ at: found.from + 12 * hour, kind: 'hold', text: 'hold on' }]
+      const values = { ...found.values, requests: margin, margin }
+      return route.fulfill({ json: { ...found, since: 0, values, marks: isToday ? marks : [] } })
+    })
+    await page.goto(`${base}/#/minutes?ssp=idle&hours=24&each=60&figure=Margin`)
+    await sheet.getByRole('img', { name: /^Margin over time.*; 240 minutes without/ }).waitFor()
+    /** By hours since the begin: 25 buckets, the last of which runs. */
+    const between = (colour: string, from: number, to: number) =>
+      pixels(page, colour, from / 24, to / 24)
+    t.equal(share(await between('--accent', 9, 20)), 1, 'a line where there are figures')
+    t.equal(share(await between('--accent', 4.5, 6.5)), 0, 'none in the gap')
+    const yesterday = share(await between('--faded', 1, 23))
+    t.ok(yesterday > 0.8, `yesterday is grey, beside the gap as well: ${yesterday}`)
+    const running = share(await between('--accent', 23.3, 23.8))
+    t.ok(running > 0.3 && running < 0.75, `the running hour is dashed: ${running}`)
+    const mark = Math.max(...(await between('--warn', 11.9, 12.1)))
+    t.ok(mark > 60, `a line from top to bottom at the change: ${mark}`)
+    t.equal(share(await between('--warn', 13, 22)), 0, 'and at no other time')
     await page.unrouteAll({ behavior: 'wait' })
   })
 

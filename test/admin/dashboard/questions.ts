@@ -74,6 +74,10 @@ export async function questions(t: Test, { page, base, proxy, database, secret, 
   question('2. And by publisher and domain?', async () => {
     await click(link('Reports'))
     await row(page, 'Delta Network').getByText('not proven').waitFor()
+    await page
+      .locator('tfoot')
+      .getByText(/\d not proven$/)
+      .waitFor()
     await page.getByRole('combobox', { name: /^by/ }).selectOption('Publisher')
     await page.getByRole('combobox', { name: /^and/ }).selectOption('Domain')
     clicks += 2

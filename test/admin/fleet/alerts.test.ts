@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
-import { Alerts } from '../../../admin/fleet/alerts.ts'
+import { Alerts, conditionsOf } from '../../../admin/fleet/alerts.ts'
 import type { AlertsAnswer } from '../../../admin/fleet/alerts-route.ts'
 import type { NodeFigures, SupplierFigures } from '../../../admin/fleet/figures.ts'
 import type { LiveDeps } from '../../../admin/fleet/live.ts'
@@ -58,7 +58,11 @@ onBoth(async (t, database) => {
   const { warnings, log } = recordingLog()
   let webhook: Webhook | null = { url, secret: webhookSecret }
   const nodes = [0, 1].map(
-    () => new Alerts({ store, live, receiver: () => webhook, now: () => now, log }),
+    () =>
+      new Alerts({
+        conditions: () => conditionsOf(live),
+        ...{ store, receiver: () => webhook, now: () => now, log },
+      }),
   )
   t.teardown(() => {
     for (const node of nodes) node.close()
@@ -178,7 +182,7 @@ t.test('a redirection by the receiver is a fault, and is not followed', async (t
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
   const alerts = new Alerts({
-    ...{ store: await storeAt(t, { url: 'sqlite::memory:' }), live: world(Date.now).live },
+    ...{ store: await storeAt(t, { url: 'sqlite::memory:' }), conditions: async () => [] },
     receiver: () => ({ url: `http://127.0.0.1:${port}/`, secret: webhookSecret }),
     ...{ now: Date.now, log: recordingLog().log },
   })

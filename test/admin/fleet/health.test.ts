@@ -115,6 +115,33 @@ t.test(
   },
 )
 
+t.test('faults come before warnings, and what costs money before what slows', async (t) => {
+  const all = figures({
+    requests: { answer: 60, timeout: 40, overload: 10, qps: 10, inactive: 10 },
+    funnel: {
+      ...{ decided: 400, noMacro: 600, left: 0, cleared: 100, clearedLow: 90 },
+      notices: { attributed: 60, unattributed: 20, rejected: 20 },
+    },
+    awaited: 400,
+    endpoints: [
+      { url: 'http://a.example/', state: 'ejected', failures: 9 },
+      { url: 'http://b.example/', state: 'up', failures: 0 },
+    ],
+  })
+  const state = { held: true, kept: 'bad', keptSpend: 'warn', inactive: ['us-east'] } as const
+  const { level, reasons } = healthOf(all, { ...context, ...state, noticed: false })
+  t.equal(level, 'bad')
+  t.same(
+    reasons.map((reason) => `${reason.level} ${reason.rule}`),
+    [
+      ...['bad failed', 'bad kept_wins'],
+      ...['warn no_macro', 'warn no_notices', 'warn notices_refused', 'warn notices_unattributed'],
+      ...['warn price_too_low', 'warn endpoints', 'warn overload', 'warn qps', 'warn inactive'],
+      ...['warn kept_spend', 'warn held'],
+    ],
+  )
+})
+
 t.test('sums of nodes', async (t) => {
   const url = 'http://a.example/'
   const one = figures({

@@ -1,14 +1,15 @@
 /** The console names a node that no bid request reaches while other nodes of its location have them. */
 import t from 'tap'
 import type { NodeFigures } from '../../../admin/fleet/figures.ts'
-import { liveSnapshot } from '../../../admin/fleet/live.ts'
+import { liveJson } from '../../../admin/fleet/live.ts'
+import type { LiveSnapshot } from '../../../admin/fleet/live-schema.ts'
 
 const node = (name: string, idle: number | null, location = 'here'): NodeFigures => ({
   ...{ node: name, location, version: '1', started: 0, at: 0, window: 300 },
   ...{ problems: [], idle, unplaced: {}, suppliers: {} },
 })
 async function problemsOf(...nodes: NodeFigures[]) {
-  const snapshot = await liveSnapshot(
+  const text = await liveJson(
     {
       nodes: async () => nodes,
       kept: { read: async () => {}, armsOf: () => null },
@@ -19,9 +20,15 @@ async function problemsOf(...nodes: NodeFigures[]) {
       inactive: () => [],
       now: () => 0,
     },
-    { subject: 'admin', account: '*', roles: new Set(['viewer']) },
+    {
+      call: 'live',
+      caller: { subject: 'admin', account: '*', roles: new Set(['viewer']) },
+      query: {},
+    },
   )
-  return snapshot!.nodes.map(({ problems }) => problems.map(({ text }) => text).join())
+  return (JSON.parse(text!) as LiveSnapshot).nodes.map(({ problems }) =>
+    problems.map(({ text }) => text).join(),
+  )
 }
 const named = /^no bid request has come for 2 min, and other nodes have them/
 

@@ -1,7 +1,7 @@
 /** What OPD earned, and what stops it: one sentence for all suppliers, and the steps of one. */
 import { useState } from 'preact/hooks'
 import { loaded, Name, Term, useRead } from '../components.js'
-import { integer, money, percent } from '../format.js'
+import { amountOf, digitsOf, integer, money, percent } from '../format.js'
 import { html } from '../html.js'
 import { call } from '../session.js'
 import { funnel, live, reportsEvery } from '../state.js'
@@ -20,16 +20,24 @@ const stepWords = {
 }
 const sentence = (/** @type {string} */ text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}`
 
+/** What OPD earned today, with its interval. @param {NonNullable<FunnelAnswer['earned']>} earned @param {string} currency */
+function earnings({ at: amount, lower, upper }, currency) {
+  const ends = [lower, upper]
+  const digits = digitsOf(ends)
+  const range = ends.map((end) => amountOf(end, digits)).join(' to ')
+  return html`Today OPD ${amount < 0 ? 'lost' : 'earned'} <strong>${money(Math.abs(amount), currency)}</strong> (${range}, by the holdout)`
+}
+
 /** @param {FunnelAnswer} answer */
 function earnedWords({ earned, bids, wins, lostWins, currency }) {
   if (bids === 0) return 'OPD has priced no bid today.'
   if (earned === null)
     return `OPD has priced ${integer(bids)} bids today. What it earned is not known yet: too few wins, or no holdout to compare with.`
-  const amount = (/** @type {number} */ value) => money(value, currency)
-  const range = `${amount(earned.lower)} to ${amount(earned.upper)}, by the holdout`
-  const verb = earned.at < 0 ? 'lost' : 'earned'
-  const more = lostWins < 0 ? 'won' : 'cost'
-  return html`Today OPD ${verb} <strong>${amount(Math.abs(earned.at))}</strong> (${range}), and ${more} ${integer(Math.abs(lostWins))} wins ${lostWins < 0 ? 'more than the' : 'of'} ${integer(wins + lostWins)}.`
+  const cost =
+    lostWins < 0
+      ? `won ${integer(-lostWins)} more than the ${integer(wins + lostWins)} wins`
+      : `cost ${integer(lostWins)} of the ${integer(wins + lostWins)} wins`
+  return html`${earnings(earned, currency)}, and ${cost} that full prices would have.`
 }
 
 /** @param {FunnelSupplier} supplier */
@@ -90,8 +98,7 @@ function ownEarnings({ ssp, earned, opd }, { currency, unchecked }) {
     return html`<p class="lead">What OPD earned today is not proven by win notices.</p>`
   if (earned === null)
     return html`<p class="lead">What OPD earned today is not known yet: too few wins, or no holdout to compare with.</p>`
-  const { at: amount, lower, upper } = earned
-  return html`<p class="lead">Today OPD ${amount < 0 ? 'lost' : 'earned'} <strong>${money(Math.abs(amount), currency)}</strong> (${money(lower, currency)} to ${money(upper, currency)}, by the holdout).</p>`
+  return html`<p class="lead">${earnings(earned, currency)}.</p>`
 }
 
 /** @param {FunnelSupplier} supplier @param {FunnelAnswer} all */

@@ -30,7 +30,11 @@ const countOf = ({ funnel }, step) =>
 /** Checks that the steps of the funnel have no fault. @param {Facts} facts @param {string} step @param {string} good @returns {Check} */
 function funnelCheck(facts, step, good) {
   const fault = facts.funnel?.faults.find((found) => found.step === step)
-  if (fault !== undefined) return { text: `${fault.text}. ${fault.fix}`, ok: false }
+  if (fault !== undefined)
+    return {
+      text: `${fault.text.charAt(0).toUpperCase()}${fault.text.slice(1)}. ${fault.fix}`,
+      ok: false,
+    }
   return { text: good, ok: countOf(facts, step) < fewest ? null : true }
 }
 

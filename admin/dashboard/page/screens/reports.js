@@ -3,7 +3,18 @@ import { signal } from '@preact/signals'
 import { useEffect, useState } from 'preact/hooks'
 import { Chart } from '../chart.js'
 import { amounts, loaded, Name, number, sumOf, table, text, useRead } from '../components.js'
-import { absent, dateOf, integer, isZone, money, percent, setZone, time, zone } from '../format.js'
+import {
+  absent,
+  amountOf,
+  dateOf,
+  integer,
+  isZone,
+  money,
+  percent,
+  setZone,
+  time,
+  zone,
+} from '../format.js'
 import { Pick, withFields } from '../forms.js'
 import { html } from '../html.js'
 import { route, setQuery } from '../route.js'
@@ -59,7 +70,8 @@ const devices = {
 
 /** A name as it is shown. @param {string} by @param {string} key */
 function shown(by, key) {
-  if (key === '') return by === 'deal' ? 'no deal' : 'not known'
+  if (key === '')
+    return by === 'deal' ? 'no deal' : by === 'supplier' ? 'notices that name none' : 'not known'
   if (by === 'supplier') return integration(key)?.name ?? key
   return by === 'device' ? (devices[key] ?? key) : key
 }
@@ -78,6 +90,9 @@ const estimate = (estimated, low, high) =>
   estimated === null || low === null || high === null || high - low > 1
     ? absent
     : html`${percent(estimated)}<small>${percent(low)} to ${percent(high)}</small>`
+
+/** As on the board: wins that cleared below half of the price sent prove no margin. @param {ReportRow} row */
+const isUnproven = ({ difference, out_ba }) => (share(difference, out_ba) ?? 0) < -0.5
 
 /** A name that limits the report to itself. @param {string} by @param {string} key */
 function nameCell(by, key) {
@@ -110,9 +125,13 @@ const columnsOf = (by, then) => [
         ),
       ]),
   sums('Margin', ({ margin }) => margin, {
-    // as on the board: wins that cleared below half of the price sent prove no margin
-    cell: ({ difference, out_ba }) =>
-      (share(difference, out_ba) ?? 0) < -0.5 && html`<small>not proven</small>`,
+    cell: (row) => isUnproven(row) && html`<small>not proven</small>`,
+    total: (rows) => {
+      const unproven = sumOf((/** @type {ReportRow} */ { margin }) => margin)(
+        rows.filter(isUnproven),
+      )
+      return unproven !== 0 && html`<small>${amountOf(unproven, 2)} not proven</small>`
+    },
   }),
   number('of revenue', ({ margin, revenue }) => percent(share(margin, revenue)), {
     wide: true,
