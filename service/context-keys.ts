@@ -10,8 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
-import * as z from 'zod'
-import { keySchema } from './config/schema.ts'
+import { is32Bytes } from '../opd/base/secret.ts'
 
 export function newKey(): string {
   return randomBytes(32).toString('base64url')
@@ -24,12 +23,17 @@ export function newKey(): string {
  */
 export const keysFile = (stateDir: string) => join(stateDir, 'keys.json')
 
+/** Checked by hand: commands that need no configuration do not load its schema. */
+function isKey(value: unknown): value is { id: number; secret: string } {
+  const { id, secret } = (value ?? {}) as Record<string, unknown>
+  return Number.isInteger(id) && typeof secret === 'string' && is32Bytes(secret)
+}
+
 function readKeys(file: string): { id: number; secret: string }[] {
   try {
-    return z
-      .array(keySchema)
-      .min(1)
-      .parse(JSON.parse(readFileSync(file, 'utf8')))
+    const keys: unknown = JSON.parse(readFileSync(file, 'utf8'))
+    if (Array.isArray(keys) && keys.length > 0 && keys.every(isKey)) return keys
+    throw new Error('it is no list of keys')
   } catch (error) {
     throw new Error(`${file} has no context keys`, { cause: error })
   }

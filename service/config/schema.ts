@@ -22,8 +22,7 @@ const base64url32 = z
 
 export const contextTtl = duration('48h')
 
-/** A key of contexts, in `opd.keys` and in the state folder. */
-export const keySchema = z.strictObject({
+const keySchema = z.strictObject({
   id: z
     .int()
     .min(0)
