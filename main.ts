@@ -39,10 +39,20 @@ enableCompileCache(linked ?? ownCache)
 // Node ends at SIGHUP without a handler; the one that reloads exists neither during the start nor during the drain.
 if (argv[2] === 'start' && argv.some((word) => /^--config(=|$)/.test(word)))
   process.on('SIGHUP', () => {})
+/** A disk may be full, and a reader such as `head` may leave early, which is no fault. */
+const unwritten: Error[] = []
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') unwritten.push(error)
+})
 const { runCommand } = await import('./service/cli/index.ts')
 
 const code = await runCommand(argv.slice(2))
 if (linked !== null) rmSync(linked, { recursive: true, force: true })
-if (code !== null) exit(code)
+if (code !== null) {
+  await new Promise((written) => process.stdout.write('', written))
+  for (const { message } of unwritten)
+    process.stderr.write(`bidweir: stdout cannot be written: ${message}\n`)
+  exit(unwritten.length === 0 ? code : 1)
+}
 // The service runs on. The cache is written now because a process that is killed writes none.
 flushCompileCache()

@@ -1,5 +1,5 @@
 /** Keys of contexts: `bidweir key new`, and the key of a service whose configuration has none. */
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomUUID } from 'node:crypto'
 import {
   existsSync,
   linkSync,
@@ -47,7 +47,7 @@ export function loadOrCreateKeys(stateDir: string): { id: number; secret: string
   if (existsSync(file)) return readKeys(file)
   const keys = [{ id: 1, secret: newKey() }]
   mkdirSync(dirname(file), { recursive: true })
-  const fresh = `${file}.${process.pid}.new`
+  const fresh = `${file}.${randomUUID()}.new`
   writeFileSync(fresh, `${JSON.stringify(keys)}\n`, { mode: 0o600, flush: true })
   try {
     linkSync(fresh, file)

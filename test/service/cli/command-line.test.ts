@@ -1,4 +1,5 @@
 /** The command line itself: help, version, faults of usage, and what a command loads (CONTRACT 1). */
+import { spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import t from 'tap'
@@ -83,4 +84,17 @@ t.test('a command loads what it needs', async (t) => {
   const all = await packages(['user', 'list'])
   for (const name of ['kysely', 'zod']) t.ok(all.includes(name), `the list has ${name}`)
   t.notOk(all.includes('fastify'))
+})
+
+t.test('a command whose output cannot be written fails, unless its reader has left', async (t) => {
+  const main = fileURLToPath(new URL('main.ts', root))
+  const inShell = (line: string) =>
+    spawnSync('sh', ['-c', `"$0" "$1" schema ${line}`, process.execPath, main], {
+      encoding: 'utf8',
+    })
+  const full = inShell('> /dev/full')
+  t.equal(full.status, 1)
+  t.match(full.stderr, /^bidweir: stdout cannot be written: ENOSPC/)
+  const left = inShell('| true')
+  t.match(left, { status: 0, stderr: '' })
 })

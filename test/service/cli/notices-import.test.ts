@@ -1,10 +1,10 @@
 /** What `bidweir notices import` makes of files and lines that are not as they should be. */
-import { readdirSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import t from 'tap'
 import { runHere } from '../../support/cli.ts'
-import { command, newFolder } from '../../support/process.ts'
+import { newFolder } from '../../support/process.ts'
 
 const folder = newFolder()
 writeFileSync(
@@ -57,20 +57,4 @@ t.test('numbers of JSON are read digit by digit', async (t) => {
     { bid_id: '12345678901234567890', cleared: '0.12345678901234567890' },
     { bid_id: '7', cleared: '0.25' },
   ])
-})
-
-t.test('commands that run at once in a new state folder have the same keys', async (t) => {
-  const cwd = newFolder()
-  writeFileSync(join(cwd, 'bidweir.yaml'), 'stateDir: data\n')
-  writeFileSync(join(cwd, 'wins'), '{"bid_id":"a","price":"1"}\n')
-  const run = (...argv: string[]) => command([...argv, '--config', 'bidweir.yaml'], { cwd })
-  t.match(await run('migrate'), { code: 0 })
-  const results = await Promise.all(
-    Array.from({ length: 4 }, () => run('notices', 'import', 'wins')),
-  )
-  for (const { code, stderr } of results) t.equal(code, 0, stderr)
-  t.same(
-    readdirSync(join(cwd, 'data')).filter((name) => name.startsWith('keys.json')),
-    ['keys.json'],
-  )
 })
