@@ -269,7 +269,8 @@ async function restoreBackup(
         createLog('error'),
       )
   } catch (error) {
-    for (const path of [fresh, freshDatabase]) rmSync(path, { recursive: true, force: true })
+    rmSync(fresh, { recursive: true, force: true })
+    if (file !== null) rmSync(freshDatabase, { force: true })
     throw error
   }
   for (const path of old) rmSync(path, { recursive: true, force: true })
