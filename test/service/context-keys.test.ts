@@ -10,8 +10,8 @@ const making = `
 const { parentPort, workerData } = require('node:worker_threads')
 import(workerData.module).then(({ loadOrCreateKeys }) => {
   const keysOf = (folder, round) => {
-    Atomics.add(workerData.ready, round, 1)
-    while (Atomics.load(workerData.ready, round) < 2);
+    if (Atomics.add(workerData.ready, round, 1) === 0) Atomics.wait(workerData.ready, round, 1)
+    else Atomics.notify(workerData.ready, round)
     try {
       return loadOrCreateKeys(folder)
     } catch (error) {
