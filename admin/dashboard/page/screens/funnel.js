@@ -37,7 +37,7 @@ function earnedWords({ earned, bids, wins, lostWins, currency }) {
     lostWins < 0
       ? `won ${integer(-lostWins)} more than the ${integer(wins + lostWins)} wins`
       : `cost ${integer(lostWins)} of the ${integer(wins + lostWins)} wins`
-  return html`${earnings(earned, currency)}, and ${cost} that full prices would have.`
+  return html`${earnings(earned, currency)}, and ${cost} that full prices would have won.`
 }
 
 /** @param {FunnelSupplier} supplier */
