@@ -1,7 +1,7 @@
 /** A time series with axes, a cursor and zoom (drag; double click resets), by uPlot. */
 import { useEffect, useRef } from 'preact/hooks'
 import uPlot from 'uplot'
-import { absent, bucketTime, tickTime, time, zone } from './format.js'
+import { absent, bucketTime, sentence, tickTime, time, zone } from './format.js'
 import { html } from './html.js'
 
 const dark = matchMedia('(prefers-color-scheme: dark)')
@@ -218,5 +218,3 @@ export function Chart(props) {
         <ul class="marks">${marks.map(({ at: instant, text }) => html`<li key=${`${instant} ${text}`}><time>${time(instant)}</time> ${text}</li>`)}</ul></details>`
     }`
 }
-
-const sentence = (/** @type {string} */ text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`

@@ -8,6 +8,9 @@ const rightToLeft = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/
 /** A name within a sentence: one from right to left does not turn what is beside it. @param {string} name */
 export const isolated = (name) => (rightToLeft.test(name) ? `\u2068${name}\u2069` : name)
 
+/** A text with a capital at its beginning and a full stop. @param {string} text */
+export const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`
+
 export const localZone = Intl.DateTimeFormat().resolvedOptions().timeZone
 
 /** Whether the browser knows a time zone of this name. @param {string} name */

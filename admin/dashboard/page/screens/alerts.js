@@ -2,7 +2,7 @@
 import { useState } from 'preact/hooks'
 import { ask } from '../actions.js'
 import { Level, loaded, Name, table, text, useRead } from '../components.js'
-import { absent, time, timeSpan } from '../format.js'
+import { absent, sentence, time, timeSpan } from '../format.js'
 import { Pick } from '../forms.js'
 import { html } from '../html.js'
 import { call } from '../session.js'
@@ -11,8 +11,6 @@ import { integration, may, reportsEvery, seesAll, supplierOptions } from '../sta
 /** @import { AlertsAnswer } from '../../../fleet/alerts-route.ts' */
 /** @typedef {AlertsAnswer['alerts'][number]} Alert */
 /** @typedef {import('../components.js').Column<Alert>} Column */
-
-const sentence = (/** @type {string} */ text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`
 
 /** @type {Column} */
 const what = text(

@@ -1,7 +1,7 @@
 /** Why a bid had its price: by its context or its bid id. */
 import { useState } from 'preact/hooks'
 import { loaded, Term, useRead } from '../components.js'
-import { absent, percent, plain, time } from '../format.js'
+import { absent, percent, plain, sentence, time } from '../format.js'
 import { withFields, withValue } from '../forms.js'
 import { html } from '../html.js'
 import { route, setQuery } from '../route.js'
@@ -58,7 +58,7 @@ const rows = (decision) => [
 const decision = (
   decision,
 ) => html`<section class="sheet" aria-label="Decision"><h2>${decision.ssp}, bid ${decision.bid_id}</h2>
-    <p class="lead">${decision.reason.charAt(0).toUpperCase()}${decision.reason.slice(1)}.</p>
+    <p class="lead">${sentence(decision.reason)}</p>
     <p>${decision.priced ? 'The price out was sent.' : 'The bid left at its own price.'} <a href=${`#/supplier/${encodeURIComponent(decision.ssp)}`}>Supplier ${decision.ssp}</a></p>
     <table aria-label="Details"><tbody>${rows(decision).map(
       ([name, value, help]) =>

@@ -1,7 +1,7 @@
 /** What OPD earned, and what stops it: one sentence for all suppliers, and the steps of one. */
 import { useState } from 'preact/hooks'
 import { loaded, Name, Term, useRead } from '../components.js'
-import { amountOf, digitsOf, integer, money, percent } from '../format.js'
+import { amountOf, digitsOf, integer, money, percent, sentence } from '../format.js'
 import { html } from '../html.js'
 import { call } from '../session.js'
 import { funnel, live, reportsEvery } from '../state.js'
@@ -18,7 +18,6 @@ const stepWords = {
   attributed: 'Attributed',
   plausible: 'Plausible price',
 }
-const sentence = (/** @type {string} */ text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}`
 
 /** What OPD earned today, with its interval. @param {NonNullable<FunnelAnswer['earned']>} earned @param {string} currency */
 function earnings({ at: amount, lower, upper }, currency) {
@@ -110,7 +109,7 @@ function steps(supplier, all) {
   return html`${ownEarnings(supplier, all)}
     ${faults.map(
       ({ text, fix, mail, bids, perDay }) => html`<div key=${text} class="box warn">
-        <p><strong>${sentence(text)}.</strong> ${fix}</p>
+        <p><strong>${sentence(text)}</strong> ${fix}</p>
         <p>At stake: ${perDay === null ? 'not known, since no uplift is known yet' : html`<strong>${money(perDay, currency)}</strong> a day`} (${integer(bids)} bids a day at the present rate).</p>
         <${CopyMail} text=${mail} /></div>`,
     )}

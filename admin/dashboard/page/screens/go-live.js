@@ -1,7 +1,7 @@
 /** Going live with one supplier: the steps with their checks, and a button for the next one. */
 import { useState } from 'preact/hooks'
 import { Level, loaded, useRead } from '../components.js'
-import { integer, isolated, money, percent } from '../format.js'
+import { integer, isolated, money, percent, sentence } from '../format.js'
 import { Pick } from '../forms.js'
 import { html } from '../html.js'
 import { route } from '../route.js'
@@ -30,11 +30,7 @@ const countOf = ({ funnel }, step) =>
 /** Checks that the steps of the funnel have no fault. @param {Facts} facts @param {string} step @param {string} good @returns {Check} */
 function funnelCheck(facts, step, good) {
   const fault = facts.funnel?.faults.find((found) => found.step === step)
-  if (fault !== undefined)
-    return {
-      text: `${fault.text.charAt(0).toUpperCase()}${fault.text.slice(1)}. ${fault.fix}`,
-      ok: false,
-    }
+  if (fault !== undefined) return { text: `${sentence(fault.text)} ${fault.fix}`, ok: false }
   return { text: good, ok: countOf(facts, step) < fewest ? null : true }
 }
 

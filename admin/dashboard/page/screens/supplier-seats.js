@@ -2,7 +2,7 @@
 import { ask } from '../actions.js'
 import { changeField, supplierPath } from '../changes.js'
 import { Level, loaded, Term, useRead } from '../components.js'
-import { integer, isolated } from '../format.js'
+import { integer, isolated, sentence } from '../format.js'
 import { withFields } from '../forms.js'
 import { glossary } from '../glossary.js'
 import { html } from '../html.js'
@@ -30,7 +30,7 @@ function Switch({ what, on, does, set }) {
       danger: on,
       act: () => set(!on),
       undo: () => set(on),
-      done: `${what.charAt(0).toUpperCase()}${what.slice(1)} is ${on ? 'off' : 'on'}.`,
+      done: sentence(`${what} is ${on ? 'off' : 'on'}`),
     })
   return html`<${Level} level=${on ? 'ok' : 'warn'} label=${on ? 'on' : 'off'} />
     ${may('api') && html`<button type="button" aria-label=${`${verb} ${what}`} onClick=${change}>${verb}</button>`}`

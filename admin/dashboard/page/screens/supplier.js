@@ -1,7 +1,17 @@
 /** One supplier: state, history, publishers and domains, switches, settings. */
 
 import { Figure } from '../components.js'
-import { absent, duration, integer, isolated, money, percent, plain, rate } from '../format.js'
+import {
+  absent,
+  duration,
+  integer,
+  isolated,
+  money,
+  percent,
+  plain,
+  rate,
+  sentence,
+} from '../format.js'
 import { html } from '../html.js'
 import { route } from '../route.js'
 import { currency, detailOf, integration, live, seesAll } from '../state.js'
@@ -35,8 +45,6 @@ function KeptFigure({ name, supplier: { opd, modes }, what }) {
     html`${percent(kept.lower)} to ${percent(kept.upper)}, floor ${percent(kept.floor)}; about ${text} ${missing > 0 ? 'fewer' : 'more'} than at full price`
   return html`<${Figure} name=${name} value=${percent(kept?.at)} level=${opd?.state === 'on' ? kept?.level : ''} note=${note ?? unknown} />`
 }
-
-const sentence = (/** @type {string} */ text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`
 
 const refusalWords = Object.entries({
   overload: 'overload',
