@@ -36,6 +36,8 @@ function linkOtherCache(): string | null {
 // is cached.
 const linked = linkOtherCache()
 enableCompileCache(linked ?? ownCache)
+// Threads take it from the environment alone. A link is removed before they start.
+if (linked === null) process.env['NODE_COMPILE_CACHE'] ??= ownCache
 // Node ends at SIGHUP without a handler; the one that reloads exists neither during the start nor during the drain.
 if (argv[2] === 'start' && argv.some((word) => /^--config(=|$)/.test(word)))
   process.on('SIGHUP', () => {})

@@ -1,8 +1,8 @@
 /** `GET /api/svc/whatif/`: what other settings would have done with the bids of the last seven days, by replay of the decision log. */
 import { access } from 'node:fs/promises'
-import { Worker } from 'node:worker_threads'
 import * as z from 'zod'
 import type { OpdConfig } from '../../opd/config.ts'
+import { startInBackground } from '../../opd/state/background-thread.ts'
 import { jsonAnswer, queryOf, type Route } from '../http/call.ts'
 import { BusyError, Problem } from '../http/problem.ts'
 import { find, type Suppliers } from '../management/access.ts'
@@ -90,7 +90,7 @@ const module = new URL(
 
 /** One replay on a thread of its own, which ends with it. Rejects if it takes too long. */
 function replayed(job: WhatIfJob): Promise<WhatIfAnswer> {
-  const worker = new Worker(module, {
+  const worker = startInBackground(module, {
     workerData: job,
     resourceLimits: { maxOldGenerationSizeMb: heap },
   })

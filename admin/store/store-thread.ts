@@ -2,8 +2,8 @@
  * Jobs that only read the store, on a worker thread with a connection of its own: on the main thread, a report on 50,000
  * publishers blocked bid traffic for 250 ms. The thread is started on demand and ended when it is idle.
  */
-import { parentPort, Worker, workerData } from 'node:worker_threads'
-import { runInBackground } from '../../opd/base/background-thread.ts'
+import { parentPort, type Worker, workerData } from 'node:worker_threads'
+import { startInBackground } from '../../opd/state/background-thread.ts'
 import { StoreError } from './errors.ts'
 import type { Store } from './index.ts'
 import { openReader } from './reader.ts'
@@ -26,7 +26,6 @@ type Response = { id: number; bytes: Bytes } | { id: number; error: string; lost
  * @param run a job; what it throws rejects the caller in the other thread
  */
 export async function serveJobs<Job>(run: Run<Job>): Promise<void> {
-  runInBackground()
   const reader = await openReader(workerData as string)
   let last = Promise.resolve()
 
@@ -99,7 +98,7 @@ export class StoreThread<Job> {
   }
 
   private start(): Worker {
-    const thread = new Worker(this.options.module, { workerData: this.store.url })
+    const thread = startInBackground(this.options.module, { workerData: this.store.url })
     thread.unref()
     const failed = (error: Error) => {
       if (this.worker !== thread) return

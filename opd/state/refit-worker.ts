@@ -1,11 +1,9 @@
 /** The worker thread of refits: a fit takes up to seconds, and the main thread decides prices. */
 import { parentPort } from 'node:worker_threads'
-import { runInBackground } from '../base/background-thread.ts'
 import { refit } from '../learner.ts'
 
 export type RefitResponse = { result: Uint8Array<ArrayBuffer> } | { error: string }
 
-runInBackground()
 parentPort!.on('message', (job: Uint8Array) => {
   try {
     const result = Uint8Array.from(refit(job))

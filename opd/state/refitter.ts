@@ -2,8 +2,9 @@
  * Refits the models on a worker thread, one at a time, and applies the results. The thread starts with the first job. If a model
  * was rolled back or frozen meanwhile, the result is ignored.
  */
-import { Worker } from 'node:worker_threads'
+import type { Worker } from 'node:worker_threads'
 import type { Log } from '../base/log.ts'
+import { startInBackground } from './background-thread.ts'
 import type { ManagedLearner } from './managed-learner.ts'
 import type { RefitResponse } from './refit-worker.ts'
 
@@ -57,7 +58,7 @@ export class Refitter {
 
   private start(): Worker {
     const name = import.meta.url.endsWith('.ts') ? './refit-worker.ts' : './refit-worker.js'
-    const thread = new Worker(new URL(name, import.meta.url))
+    const thread = startInBackground(new URL(name, import.meta.url))
     thread.unref()
     thread.on('message', (response: RefitResponse) => this.finish(response))
     const ended = (error: string) => {
