@@ -45,7 +45,9 @@ export async function besideOtherWork(
     const { p50, p99, p999, failed } = await caller.ask({ ...load, rate, warm: 500, measure })
     isOver = true
     await others
-    say(`  ${rate}/s, ${name}: ${p50} / ${p99} / ${p999} ms${failed > 0 ? `, ${failed} failed` : ''}`)
+    say(
+      `  ${rate}/s, ${name}: ${p50} / ${p99} / ${p999} ms${failed > 0 ? `, ${failed} failed` : ''}`,
+    )
     return { p50, p99, p999, failed }
   })
   const ms = (value: number) => value.toFixed(1)
