@@ -198,7 +198,7 @@ export async function startService({ loaded, load, log, watch }: ServiceOptions)
     warnOfOldRates(current, log)
     const { reloads } = components.meters
     reloads.taken(fixed)
-    reloads.kept(new Set(keptFaults.map((fault) => fault.file)).size)
+    reloads.kept(new Set(keptFaults.map((fault) => fault.file ?? fault.path)).size)
     log.info({ suppliers: current.config.suppliers.length }, 'configuration reloaded')
   }
   void logFaults(loaded, loaded.faults, log, '; OPD is off for this supplier')

@@ -94,12 +94,12 @@ function createFile(): void {
 }
 
 function connect(): DatabaseSync {
-  const database = new DatabaseSync(file)
+  // from the first statement on: commands that run at once change a new file to WAL
+  const database = new DatabaseSync(file, { timeout: 5000 })
   // Acknowledged means on disk: FULL flushes the log at each commit.
   for (const pragma of [
     'journal_mode = WAL',
     'synchronous = FULL',
-    'busy_timeout = 5000',
     `journal_size_limit = ${keptLog}`,
     `wal_autocheckpoint = ${owns ? checkpointPages : 0}`,
   ])

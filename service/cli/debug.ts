@@ -1,5 +1,5 @@
 /** `bidweir debug`: asks the running service on its socket in the state folder (service/debug/debug-socket.ts). */
-import { createWriteStream } from 'node:fs'
+import { open, rm } from 'node:fs/promises'
 import { type IncomingMessage, request } from 'node:http'
 import { json } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
@@ -54,10 +54,15 @@ export async function saved(
   }
   const given = /filename="([\w.-]+)"/.exec(String(answer.headers['content-disposition']))
   const name = output ?? given![1]!
-  // A heap has keys.
-  const file = createWriteStream(name, { flags: 'wx', mode: 0o600 })
-  await pipeline(answer, file).catch((error: Error) => {
+  const failed = (error: Error): never => {
     throw new CommandError(1, `${name} cannot be written: ${error.message}`)
+  }
+  // A heap has keys.
+  const file = await open(name, 'wx', 0o600).catch(failed)
+  await pipeline(answer, file.createWriteStream()).catch(async (error: Error) => {
+    // An incomplete file may fill the disk, and no program reads it.
+    await rm(name, { force: true })
+    failed(error)
   })
   streams.stdout.write(`${name}\n`)
 }

@@ -25,7 +25,7 @@ import { createLog } from '../log/log.ts'
 import { retentionMs } from '../runtime-config.ts'
 import { StoredSuppliers } from '../stored-suppliers.ts'
 import { type CommandStreams, configOf, withStore } from './command.ts'
-import { CommandError, noInput } from './exit-codes.ts'
+import { badUsage, CommandError, noInput } from './exit-codes.ts'
 
 export interface ImportOptions {
   config?: string
@@ -71,7 +71,7 @@ function columnsOf(given: readonly string[] = []): ColumnNames {
       const [name = '', column = ''] = field.split(/=(.*)/s)
       if (!noticeColumns.includes(name) || column === '')
         throw new CommandError(
-          1,
+          badUsage,
           `--column ${field}: NAME=COLUMN, NAME one of ${noticeColumns.join(', ')}`,
         )
       return [name, column]

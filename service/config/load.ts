@@ -5,6 +5,7 @@ import type { ConfigFault } from './faults.ts'
 import { areUnchanged, type FileVersions, readText } from './files.ts'
 import { maxSuppliers } from './schema.ts'
 import {
+  type NamedFolder,
   readSupplierFolders,
   type SupplierFile,
   type UsedSupplierFile,
@@ -105,7 +106,7 @@ function withFolders(
 interface MainFile {
   loaded: LoadedConfig
   /** Folders of suppliers, also of a file with faults. */
-  folders: readonly string[]
+  folders: readonly NamedFolder[]
 }
 
 function loadMain(file: string, replaces: boolean): MainFile {
@@ -130,10 +131,12 @@ function loadMain(file: string, replaces: boolean): MainFile {
   if (replaces && suppliers === undefined && suppliersFrom === undefined) faults.push(noSuppliers)
   const base = dirname(path)
   const loaded = checkConfig({ raw: root, base, files, lineOf, faults })
-  const named = Array.isArray(suppliersFrom) ? suppliersFrom : []
-  const folders = named.filter((name) => typeof name === 'string')
-  return {
-    loaded,
-    folders: loaded.config?.suppliersFrom ?? folders.map((folder) => resolve(base, folder)),
-  }
+  // Those of a configuration without faults have their variables expanded.
+  const named = loaded.config?.suppliersFrom ?? (Array.isArray(suppliersFrom) ? suppliersFrom : [])
+  const folders = named.flatMap((name, index): NamedFolder[] => {
+    if (typeof name !== 'string') return []
+    const line = lineOf(['suppliersFrom', index])
+    return [{ folder: resolve(base, name), path: `suppliersFrom[${index}]`, line }]
+  })
+  return { loaded, folders }
 }

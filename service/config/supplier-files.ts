@@ -11,6 +11,16 @@ import type { SupplierConfig } from './schema.ts'
 import type { Path } from './values.ts'
 import { readYaml } from './yaml.ts'
 
+/** A folder that `suppliersFrom` names. */
+export interface NamedFolder {
+  /** Absolute path. */
+  folder: string
+  /** `suppliersFrom[0]`. */
+  path: string
+  /** Of the configuration file. */
+  line: number | null
+}
+
 /** A file as it is in use. */
 export interface UsedSupplierFile {
   /** Absolute path. */
@@ -95,28 +105,29 @@ function readFile(
  * @param certifies whether there is `proxy.tls.clientCa`
  */
 export function readSupplierFolders(
-  folders: readonly string[],
+  folders: readonly NamedFolder[],
   before: readonly UsedSupplierFile[] | null,
   certifies: boolean,
 ): SupplierFolders {
   const all: SupplierFolders = { choices: [], faults: [], versions: new Map() }
   const used = new Map(before?.map((entry) => [entry.file, { ...entry, suppliers: null }]))
-  for (const folder of new Set(folders)) {
+  const byFolder = new Map(folders.map((named) => [named.folder, named]))
+  for (const { folder, path, line } of byFolder.values()) {
     const read = readFolder(folder)
     all.versions.set(folder, read.version)
     const names = 'names' in read ? read.names.filter(isSupplierFile) : []
     const keptFiles = [...used.values()].filter((entry) => entry.folder === folder)
     const refuse = (found: string, allowed: string) => {
-      all.faults.push({ path: '', line: null, file: folder, found, allowed })
+      all.faults.push({ path, line, found: `${folder}, ${found}`, allowed })
       all.choices.push(...keptFiles.map(keeps))
       for (const { versions } of keptFiles) addTo(all.versions, versions)
     }
-    if ('fault' in read) refuse(`a folder ${read.fault}`, read.allowed)
+    if ('fault' in read) refuse(read.fault, read.allowed)
     else if (names.length > maxFiles)
-      refuse(`${names.length} files`, `at most ${maxFiles} files (.yaml, .yml, .json)`)
+      refuse(`which has ${names.length} files`, `at most ${maxFiles} files (.yaml, .yml, .json)`)
     else if (names.length === 0 && keptFiles.length > 0)
       refuse(
-        'no file, but suppliers of the folder are in use',
+        'which has no file, but suppliers of the folder are in use',
         'a file; `suppliers: []` in it removes all',
       )
     else

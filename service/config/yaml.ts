@@ -1,7 +1,6 @@
 /** Parses YAML into values. Every fault has its line. */
 import {
   type Document,
-  isMap,
   isNode,
   isPair,
   isScalar,
@@ -93,7 +92,8 @@ const pathOf = (nodes: readonly unknown[]): Path =>
  * Reads YAML; faults have line and column.
  *
  * @param text one document, in which `${NAME}` may be an unquoted value
- * @returns the value and its faults, with the line (from 1) of each path
+ * @returns the value and its faults. `lineOf`: the line (from 1) of a value; of a missing one that of the map or list that
+ *   should have it, null for a missing key of the document
  */
 export function readYaml(text: string): Yaml {
   const lines = new LineCounter()
@@ -102,11 +102,10 @@ export function readYaml(text: string): Yaml {
     prettyErrors: false,
     merge: true,
   })
-  const lineOf = (path: Path) => {
-    const node = document.getIn(path as unknown[], true)
-    const range =
-      isMap(node) || isScalar(node) ? node.range : (node as { range?: number[] } | undefined)?.range
-    return range == null ? null : lines.linePos(range[0]!).line
+  const lineOf = (path: Path): number | null => {
+    if (path.length === 0) return null
+    const range = rangeOf(document.getIn(path as unknown[], true))
+    return range === null ? lineOf(path.slice(0, -1)) : lines.linePos(range[0]).line
   }
   const problems = [...document.errors, ...document.warnings].sort((a, b) => a.pos[0] - b.pos[0])
   const broken = document.errors.some(({ code }) => !(code in recoverable))

@@ -35,6 +35,21 @@ async function opened(t: Test) {
   return { file, store, errors }
 }
 
+t.test('commands that open a new file at once wait for each other', async (t) => {
+  for (let file = 0; file < 5; file++) {
+    const url = `sqlite:${newFolder()}/b.db`
+    const options = { now: Date.now, log: silent }
+    const opened = await Promise.allSettled(
+      Array.from({ length: 4 }, () => openStore(url, options)),
+    )
+    const faults: unknown[] = []
+    for (const one of opened)
+      if (one.status === 'fulfilled') await one.value.close()
+      else faults.push(one.reason)
+    t.same(faults, [])
+  }
+})
+
 const moves: Record<string, (file: string) => void> = {
   'that is removed': (file) => unlinkSync(file),
   'that is moved away': (file) => renameSync(file, `${file}.old`),

@@ -38,6 +38,14 @@ t.test('a file that has no notices is a fault of its first line', async (t) => {
   t.match(await importing('id,price\n', '--column', 'bid_id=id'), { code: 0 })
 })
 
+t.test('an option --column that names no value is wrong usage', async (t) => {
+  for (const column of ['bidid=id', 'bid_id=', 'bid_id']) {
+    const { code, stderr } = await importing('id,price\n', '--column', column)
+    t.equal(code, 64)
+    t.match(stderr, `bidweir: --column ${column}: NAME=COLUMN, NAME one of bid_id, `)
+  }
+})
+
 t.test('a line whose price cannot be read does not keep the others out', async (t) => {
   const { code, stdout, stderr } = await importing(
     '{"bid_id":"a","price":"YWJj"}\n{"bid_id":"b","price":"1.5"}\n',

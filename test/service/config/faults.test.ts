@@ -30,7 +30,7 @@ suppliers:
       /^bidweir.yaml:5: suppliers\[0\].id: found "Acme!", allowed: a-z/,
       /^bidweir.yaml:6: suppliers\[0\].endpoints\[0\]: found "ftp:\/\/x", allowed: a URL/,
       /^bidweir.yaml:7: suppliers\[0\].timeout: found "fast", allowed: a duration/,
-      /suppliers\[1\].id: found nothing/,
+      /^bidweir.yaml:8: suppliers\[1\].id: found nothing/,
       /suppliers\[1\].endpoints: found "nowhere", allowed: array/,
       /:9: suppliers\[1\].endpoint: found a key that is not known \(is endpoints meant\?\), allowed: /,
       /:10: suppliers\[1\].maxInflights: found a key that is not known \(is maxInFlight meant\?\)/,

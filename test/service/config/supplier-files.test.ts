@@ -180,11 +180,14 @@ t.test(
     map.replace({ 'b.yaml': fileOf(block('b')) })
     t.match(await load(), { ids: ['b'], kept: [] })
     map.replace({})
-    t.match(await load(), { ids: ['b'], kept: [`${map.folder}: found no file, but suppliers`] })
+    t.match(await load(), {
+      ids: ['b'],
+      kept: [`.yaml:1: suppliersFrom[0]: found ${map.folder}, which has no file, but suppliers`],
+    })
     renameSync(map.folder, join(folder, 'elsewhere'))
     t.match(await load(), {
       ids: ['b'],
-      kept: [`${map.folder}: found a folder which cannot be read (ENOENT)`],
+      kept: [`.yaml:1: suppliersFrom[0]: found ${map.folder}, which cannot be read (ENOENT)`],
     })
     mkdirSync(map.folder)
     writeFileSync(join(map.folder, 'b.yaml'), 'suppliers: []')

@@ -1,4 +1,5 @@
 /** `/api/svc/debug/` and `bidweir debug`: on a real node with a worker process. */
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { type AddressInfo, connect, createServer } from 'node:net'
@@ -111,6 +112,26 @@ t.test('a CPU profile and a heap snapshot of each process, by API and command', 
   })
   const long = await debug('profile', '--seconds', '61')
   t.match(long, { code: 1, said: /seconds/ })
+})
+
+t.test('a heap snapshot that does not fit on the disk leaves no file', async (t) => {
+  const file = join(folder, 'heap-cut')
+  const main = fileURLToPath(new URL('../../../main.ts', import.meta.url))
+  const words = ['debug', 'heap', '--output', file, '--config', config]
+  // A limit of the size of files ends the same call of the system as a full disk does.
+  const limited = ['-c', 'ulimit -f 8 && exec "$@"', 'sh', process.execPath, main, ...words]
+  const child = spawn('sh', limited, { stdio: ['ignore', 'ignore', 'pipe'] })
+  let said = ''
+  child.stderr.on('data', (chunk) => {
+    said += chunk
+  })
+  const [code] = (await once(child, 'close')) as [number]
+  t.match(said, `bidweir: ${file} cannot be written: EFBIG`)
+  t.equal(code, 1)
+  t.notOk(existsSync(file))
+  writeFileSync(file, 'kept')
+  t.match(await debug('heap', '--output', file), { code: 1, said: /EEXIST/ })
+  t.equal(readFileSync(file, 'utf8'), 'kept', 'nor replaces one')
 })
 
 t.test('the level of the log changes at once, in all processes, and by a reload', async (t) => {
