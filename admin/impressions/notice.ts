@@ -90,7 +90,8 @@ export const noticeSchema = z.object({
     .default('win')
     // an empty one counts as absent: no win is refused for it
     .meta({
-      description: '`win` (the default, also if it is empty) or `billing`; each counts once for a decision',
+      description:
+        '`win` (the default, also if it is empty) or `billing`; each counts once for a decision',
       enum: ['win', 'billing', ''],
     }),
   price_dsp: price.optional().describe('The demand-side price, for integrations with `priceDsp`'),
