@@ -145,7 +145,7 @@ export async function minutes(t: Test, { base, api, page, faults }: ConsoleInBro
     await page.unrouteAll({ behavior: 'wait' })
   })
 
-  t.test('the grey of yesterday stands out from the ground in both themes', async (t) => {
+  t.test('the grey of yesterday has a contrast of 3 or more with the ground in both themes', async (t) => {
     for (const colorScheme of ['light', 'dark'] as const) {
       await page.emulateMedia({ colorScheme })
       const contrast = await page.evaluate<number>(contrastOfGrey)
