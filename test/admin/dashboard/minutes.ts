@@ -145,15 +145,18 @@ export async function minutes(t: Test, { base, api, page, faults }: ConsoleInBro
     await page.unrouteAll({ behavior: 'wait' })
   })
 
-  t.test('the grey of yesterday has a contrast of 3 or more with the ground in both themes', async (t) => {
-    for (const colorScheme of ['light', 'dark'] as const) {
-      await page.emulateMedia({ colorScheme })
-      const contrast = await page.evaluate<number>(contrastOfGrey)
-      // WCAG 2.2, 1.4.11
-      t.ok(contrast >= 3, `${colorScheme}: ${contrast}`)
-    }
-    await page.emulateMedia({ colorScheme: null })
-  })
+  t.test(
+    'the grey of yesterday has a contrast of 3 or more with the ground in both themes',
+    async (t) => {
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await page.emulateMedia({ colorScheme })
+        const contrast = await page.evaluate<number>(contrastOfGrey)
+        // WCAG 2.2, 1.4.11
+        t.ok(contrast >= 3, `${colorScheme}: ${contrast}`)
+      }
+      await page.emulateMedia({ colorScheme: null })
+    },
+  )
 
   t.test('all suppliers at once; one without requests is 0, not unknown', async () => {
     await show(page, base, 'minutes', 'Last two days')
