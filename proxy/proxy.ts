@@ -14,6 +14,7 @@ import type { ExchangeContext } from './exchange/exchange.ts'
 import { openKeptGunzip } from './exchange/kept-gunzip.ts'
 import { LongResponses } from './exchange/long-responses.ts'
 import { RequestDecoder } from './exchange/request-decoder.ts'
+import { ResponseBatch } from './exchange/response-batch.ts'
 import { bindMetrics, LargestLag } from './exposition.ts'
 import { ConnectionLives } from './listen/connection-life.ts'
 import { Listener } from './listen/listener.ts'
@@ -120,6 +121,7 @@ export function createProxy(
     decoder,
     gunzip,
     gzip: new GzipEncoder(),
+    batch: new ResponseBatch(),
     long: new LongResponses(),
     tracer,
     accessLog: null,

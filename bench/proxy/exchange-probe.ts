@@ -7,6 +7,7 @@ import type * as ConfigModule from '../../proxy/config.ts'
 import type * as ExchangeModule from '../../proxy/exchange/exchange.ts'
 import type * as LongModule from '../../proxy/exchange/long-responses.ts'
 import type * as DecoderModule from '../../proxy/exchange/request-decoder.ts'
+import type * as BatchModule from '../../proxy/exchange/response-batch.ts'
 import type * as RefusedModule from '../../proxy/refused-requests.ts'
 import type * as SuppliersModule from '../../proxy/suppliers.ts'
 import type { Inbound, Reply, ResponseHead, ResponseSink } from '../../proxy/types.ts'
@@ -48,6 +49,7 @@ async function exchangeOf({ root, route }: ExchangeJob['subjects'][number]): Pro
   const { Exchange } = (await load('exchange/exchange')) as typeof ExchangeModule
   const { RequestDecoder } = (await load('exchange/request-decoder')) as typeof DecoderModule
   const { LongResponses } = (await load('exchange/long-responses')) as typeof LongModule
+  const { ResponseBatch } = (await load('exchange/response-batch')) as typeof BatchModule
   const { RefusedRequests } = (await load('refused-requests')) as typeof RefusedModule
   const { Suppliers } = (await load('suppliers')) as typeof SuppliersModule
   const lookup = () => {
@@ -95,6 +97,7 @@ async function exchangeOf({ root, route }: ExchangeJob['subjects'][number]): Pro
     },
     lag: { overloaded: false } as never,
     decoder: new RequestDecoder(budget, () => limits, null),
+    batch: new ResponseBatch(),
     long: new LongResponses(),
     refused: new RefusedRequests(),
     recompress: 'same',

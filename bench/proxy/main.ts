@@ -173,7 +173,7 @@ function costs(plan: Plan, all: Results): Block[] {
   ]
 }
 
-const short = { rounds: [2, 1], window: [1500, 300] } as const
+const short = { rounds: [3, 1], window: [1500, 300] } as const
 const paths = (kind: string) => [`/bid/bench?kind=${kind}`]
 
 async function open(run: Run<Options>): Promise<State> {
@@ -243,7 +243,7 @@ await bench<Options, State>({
       cases: [1, 2, 100, 3000].map((count) => ({
         ...{ label: `${count}`, paths: supplierIds.slice(0, count).map((id) => `/bid/${id}`) },
       })),
-      ...{ ...short, rounds: [3, 1], warmUp: [20_000, 0], blocks: costs },
+      ...{ ...short, warmUp: [20_000, 0], blocks: costs },
     }),
     bids: section({
       title: 'Bids in a response: CPU microseconds per request',
@@ -271,7 +271,7 @@ await bench<Options, State>({
       },
     },
     beside: {
-      title: 'Beside scrapes and reloads: latency at 10,000 requests a second',
+      title: 'Beside scrapes and reloads: latency at a fixed rate',
       run: (run, { caller, supplier }) => besideOtherWork(run, caller, supplier.url),
     },
     keys: {

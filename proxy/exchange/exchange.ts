@@ -35,7 +35,6 @@ import {
   needsProcessing,
   type ProcessingContext,
   type ProcessingResult,
-  priceSoon,
   processResponse,
 } from './response-processing.ts'
 import { UpstreamAttempt } from './upstream-attempt.ts'
@@ -273,7 +272,7 @@ export class Exchange implements Candidate, ResponseSink {
     this.upstreamEnded(now)
     this.countPrices(body)
     // Calls the stages from `decode` to `sendPriced`, together with the other responses of this turn of the event loop.
-    priceSoon(this, body)
+    this.context.batch.priceSoon(this, body)
   }
 
   private upstreamEnded(now: number): void {
@@ -303,7 +302,7 @@ export class Exchange implements Candidate, ResponseSink {
       const body = this.buffer.wholeBody()
       this.countPrices(body)
       if (!this.processed) return this.reply({ kind: 'unchanged', body })
-      this.decode(body, false)
+      this.decode(body)
       this.price()
       this.encode()
       this.sendPriced()
@@ -331,8 +330,7 @@ export class Exchange implements Candidate, ResponseSink {
 
   // --- price ---
 
-  /** `shared`: the bytes are valid until `sendPriced` returns. */
-  decode(body: Buffer, shared: boolean): void {
+  decode(body: Buffer): void {
     // The deadline has passed, or the caller has gone, since the response arrived.
     if (this.stage === 'done') return
     const { supplier, response: head, buffer, context } = this
@@ -345,7 +343,6 @@ export class Exchange implements Candidate, ResponseSink {
       supplier,
       head,
       body,
-      shared,
       decoded,
       buffer,
       request,

@@ -13,7 +13,6 @@ import type {
 import type { Admission } from '../admission/overload.ts'
 import type { Supplier } from '../supplier.ts'
 import type { ResponseHead } from '../types.ts'
-import { writeRequests } from '../upstream/fast-client.ts'
 import { header } from '../wire/headers.ts'
 import type { BodyBuffer } from './body-buffer.ts'
 import {
@@ -28,69 +27,7 @@ import {
 import type { KeptGunzip } from './kept-gunzip.ts'
 import { type LongResponses, ResponseMemory, responseShare } from './long-responses.ts'
 import type { ResponseBody } from './reply.ts'
-
-/**
- * Responses that arrive whole in one turn of the event loop are processed together once the sockets are read, stage by stage:
- * all are decoded, then all are priced, encoded and sent. The code and data of a stage then stay in the caches of the
- * processor. If each response was sent before the next is priced, sockets and kernel would displace them, and a bid would take
- * a quarter more CPU time. zlib, which decodes them, does so as well.
- */
-
-interface Waiting {
-  /** `body` is valid until `sendPriced` returns. */
-  decode(body: Buffer, shared: true): void
-  price(): void
-  encode(): void
-  sendPriced(): void
-}
-
-/** Bounds of a batch: it is priced in less than a millisecond, unless it has one long response. */
-const maxResponses = 32
-const maxBytes = 256 * 1024
-
-const bytes = Buffer.allocUnsafeSlow(maxBytes)
-const exchanges: Waiting[] = []
-const bodies: Buffer[] = []
-let used = 0
-let isScheduled = false
-
-/** Copies `body`, and prices it before the event loop waits for other events. */
-export function priceSoon(exchange: Waiting, body: Buffer): void {
-  const to = used + body.length
-  if (to > maxBytes) {
-    exchange.decode(body, true)
-    exchange.price()
-    exchange.encode()
-    return exchange.sendPriced()
-  }
-  bytes.set(body, used)
-  exchanges.push(exchange)
-  bodies.push(bytes.subarray(used, to))
-  used = to
-  if (exchanges.length === maxResponses) return priceAll()
-  if (isScheduled) return
-  isScheduled = true
-  setImmediate(priceScheduled)
-}
-
-function priceScheduled(): void {
-  isScheduled = false
-  priceAll()
-}
-
-function priceAll(): void {
-  // First, so that the suppliers work on them while these responses are priced.
-  writeRequests()
-  // No loop reads from a socket, so neither list grows.
-  for (let index = 0; index < exchanges.length; index++)
-    exchanges[index]!.decode(bodies[index]!, true)
-  for (const exchange of exchanges) exchange.price()
-  for (const exchange of exchanges) exchange.encode()
-  for (const exchange of exchanges) exchange.sendPriced()
-  exchanges.length = 0
-  bodies.length = 0
-  used = 0
-}
+import type { ResponseBatch } from './response-batch.ts'
 
 /** A changed body that is not encoded yet as the response was. */
 interface Unencoded {
@@ -106,9 +43,8 @@ export type ProcessingResult = EncodedResult | Unencoded
 export interface BufferedResponse {
   supplier: Supplier
   head: ResponseHead
-  /** As received, still encoded. `shared`: the bytes are valid only until the event loop continues. */
+  /** As received, still encoded; until `ownBytes` has copied it, valid only until the event loop continues. */
   body: Buffer
-  shared: boolean
   /** null: it is decoded off the event loop. */
   decoded: Decoded | null
   /** Counts the decoded bytes. */
@@ -124,6 +60,7 @@ export interface ProcessingContext extends Pick<Admission, 'budget'> {
   engine: Engine
   limits: Admission['limits'] & { maxRewriteBytes: number }
   recompress: 'same' | 'identity'
+  batch: ResponseBatch
   long: LongResponses
   /** null: each message is decoded with a zlib object of its own. */
   gunzip: KeptGunzip | null
@@ -173,7 +110,7 @@ export function processResponse(
   if (decoded?.ok === false) return undecoded(response, context, decoded.reason)
   if (decoded !== null && decoded.body.length <= shortDocument)
     return rewriteShort(response, context, decoded)
-  keep(response)
+  response.body = context.batch.ownBytes(response.body)
   const turn = context.long.enter(response.supplier.id)
   if (turn === 'full') return undecoded(response, context, 'too_large')
   return processLong(response, context, decoded, turn).finally(() => context.long.leave())
@@ -192,13 +129,13 @@ async function processLong(
     const isDecoded = decoded !== null && decoded.body !== response.body
     const fits = memory.reserve(response.body.length + (isDecoded ? decoded.body.length : 0))
     await turn
-    if (response.isDone()) return asReceived(response)
+    if (response.isDone()) return asReceived(response, context)
     if (!fits) return undecoded(response, context, 'too_large')
     const body = decoded ?? (await decodeLong(response, context, memory))
     if (!body.ok) return undecoded(response, context, body.reason)
     const slices = startRewrite(response, context, body, memory)
     const result = await remainingSlices(slices, undefined, response.isDone)
-    if (result === null) return asReceived(response)
+    if (result === null) return asReceived(response, context)
     return rewritten(response, context, body, result)
   } finally {
     memory.release()
@@ -216,27 +153,20 @@ async function decodeLong(
   return decoded
 }
 
-/** The bytes are copied if they are needed after this call. */
-function keep(response: BufferedResponse): Buffer {
-  if (response.shared) response.body = Buffer.from(response.body)
-  response.shared = false
-  return response.body
-}
-
-const asReceived = (response: BufferedResponse): ProcessingResult => ({
-  kind: 'unchanged',
-  body: keep(response),
-})
+const asReceived = (
+  { body }: BufferedResponse,
+  { batch }: ProcessingContext,
+): ProcessingResult => ({ kind: 'unchanged', body: batch.ownBytes(body) })
 
 function undecoded(
   response: BufferedResponse,
-  { engine }: ProcessingContext,
+  context: ProcessingContext,
   reason: 'encoding' | 'too_large',
 ): ProcessingResult {
   const { supplier } = response
   if (supplier.inactiveSeats.size > 0) return { kind: 'no_bid', reason: 'unreadable' }
-  engine.countUnmodified(supplier.id, reason)
-  return asReceived(response)
+  context.engine.countUnmodified(supplier.id, reason)
+  return asReceived(response, context)
 }
 
 function rewriteShort(
@@ -255,10 +185,10 @@ function rewriteShort(
     memory.release()
     return rewritten(response, context, decoded, first.value)
   }
-  keep(response)
+  response.body = context.batch.ownBytes(response.body)
   return remainingSlices(slices, first.value, response.isDone)
     .then((late) =>
-      late === null ? asReceived(response) : rewritten(response, context, decoded, late),
+      late === null ? asReceived(response, context) : rewritten(response, context, decoded, late),
     )
     .finally(() => memory.release())
 }
@@ -302,15 +232,15 @@ async function remainingSlices(
 
 function rewritten(
   response: BufferedResponse,
-  { recompress }: ProcessingContext,
+  context: ProcessingContext,
   { body, encoding }: DecodedBody,
   result: RewrittenResponse,
 ): ProcessingResult {
   if (result.unreadable) return { kind: 'no_bid', reason: 'unreadable' }
   if (result.removed > 0 && result.left === 0) return { kind: 'no_bid', reason: 'inactive' }
-  if (result.text === undefined && result.body === body) return asReceived(response)
+  if (result.text === undefined && result.body === body) return asReceived(response, context)
   const changed = result.text ?? result.body
-  return encoding === 'identity' || recompress === 'identity'
+  return encoding === 'identity' || context.recompress === 'identity'
     ? { kind: 'changed', body: changed, decoded: encoding !== 'identity' }
     : { kind: 'unencoded', body: changed, encoding }
 }
