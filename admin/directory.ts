@@ -1,10 +1,11 @@
 /**
- * The snapshot of suppliers and holds that bid traffic uses. It is pushed at each change and kept if the store is
+ * The snapshot of suppliers, holds and guards that bid traffic uses. It is pushed at each change and kept if the store is
  * lost.
  */
 import { getOrAdd } from '../opd/base/get-or-add.ts'
 import type { Log } from '../opd/base/log.ts'
 import { oneAtATime } from '../opd/base/one-at-a-time.ts'
+import { readUnchecked } from './store/alerts.ts'
 import { type EndpointOverride, readOverrides } from './store/endpoint-overrides.ts'
 import type { Store } from './store/index.ts'
 import { readHolds } from './store/suppliers.ts'
@@ -22,6 +23,8 @@ export interface DirectorySnapshot {
   suppliers: ReadonlyMap<string, SupplierState>
   /** Integrations held at factor 1; `*` holds all. */
   holds: ReadonlySet<string>
+  /** Integrations whose money cannot be checked, as an open alert says: they are held at factor 1 as well. */
+  unchecked: ReadonlySet<string>
   /** What operators have decided of endpoints. */
   overrides: readonly EndpointOverride[]
 }
@@ -36,11 +39,12 @@ interface Directory {
 
 async function load(store: Store): Promise<DirectorySnapshot> {
   const { db } = store
-  const [seats, active, datacenters, holds, overrides] = await Promise.all([
+  const [seats, active, datacenters, holds, unchecked, overrides] = await Promise.all([
     db.selectFrom('seats').select(['supplier', 'name']).where('is_active', '=', 0).execute(),
     db.selectFrom('seats').select('supplier').distinct().where('is_active', '=', 1).execute(),
     db.selectFrom('datacenters').selectAll().execute(),
     readHolds(db),
+    readUnchecked(db),
     readOverrides(db, store.clock()),
   ])
   const noState = () => ({
@@ -58,7 +62,7 @@ async function load(store: Store): Promise<DirectorySnapshot> {
       active: is_active === 1,
       clientQps: client_qps === null ? null : Number(client_qps),
     })
-  return { suppliers, holds, overrides }
+  return { suppliers, holds, unchecked, overrides }
 }
 
 /**

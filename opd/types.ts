@@ -167,6 +167,12 @@ export interface Engine {
    */
   setHolds(suppliers: ReadonlySet<string>): void
   /**
+   * Sets the integrations whose money cannot be checked: their bids are sent at factor 1. Replaces those that were set before.
+   *
+   * @param suppliers identifiers
+   */
+  setUnchecked(suppliers: ReadonlySet<string>): void
+  /**
    * Rewrites a response in slices of about a millisecond; most responses take one. The caller yields to the event loop
    * between slices. If a slice yields a promise, the caller awaits it first. `return` ends it early. Never throws: a response
    * that cannot be rewritten is returned as it came, with the reason.

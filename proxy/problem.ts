@@ -1,9 +1,11 @@
 /** The refusals of the proxy listener, as RFC 9457 problem documents. */
+import { problemType } from '../opd/base/problem-type.ts'
 import { OutgoingResponse } from './wire/outgoing-heads.ts'
 
 type Row = readonly [status: number, message: string, detail: string, allow?: string]
 
-const problems = {
+/** Every problem of the proxy listener. */
+export const problems = {
   not_found: [404, 'Not Found', 'no such supplier, or no such path on this listener'],
   method: [405, 'Method Not Allowed', 'bid requests use POST', 'POST'],
   // RFC 9110 9.3.8: the response would contain the header fields that proxies added.
@@ -35,7 +37,7 @@ interface Problem {
 function build(code: ProblemCode): Problem {
   const [status, message, detail, allow]: Row = problems[code]
   const body = Buffer.from(
-    JSON.stringify({ type: 'about:blank', title: message, status, code, detail }),
+    JSON.stringify({ type: problemType(code), title: message, status, code, detail }),
   )
   const fields = ['Content-Type', 'application/problem+json']
   if (allow !== undefined) fields.push('Allow', allow)

@@ -14,7 +14,7 @@ import { Alerts } from '../admin/fleet/alerts.ts'
 import { alertCalls } from '../admin/fleet/alerts-route.ts'
 import { comparedDays, KeptSums } from '../admin/fleet/kept-sums.ts'
 import { minutesCalls } from '../admin/fleet/minutes-route.ts'
-import { OtherNodes, Publisher } from '../admin/fleet/nodes.ts'
+import { Publisher } from '../admin/fleet/nodes.ts'
 import { alive, health } from '../admin/http/health.ts'
 import type { Role } from '../admin/http/roles.ts'
 import { createAdmin } from '../admin/http/server.ts'
@@ -32,7 +32,7 @@ import { decisions } from '../admin/prices/decisions.ts'
 import { standalone } from '../admin/prices/standalone.ts'
 import { DailyReport } from '../admin/reports/daily.ts'
 import { reporting } from '../admin/reports/route.ts'
-import type { Condition } from '../admin/store/alerts.ts'
+import type { AlertChanges } from '../admin/store/alerts.ts'
 import { Minutes } from '../admin/store/minutes.ts'
 import { unattributedWins } from '../admin/store/unattributed.ts'
 import { Derived } from '../opd/base/derived.ts'
@@ -46,7 +46,12 @@ import type { Config } from './config/schema.ts'
 import { consoleFigures } from './console-figures.ts'
 import type { Components } from './data-plane.ts'
 import { DebugSocket } from './debug/debug-socket.ts'
-import { type LiveDecisions, type LiveSuppliers, LiveThread } from './live-answers.ts'
+import {
+  type LiveDecisions,
+  type LiveSuppliers,
+  LiveThread,
+  type PublishedEndpoints,
+} from './live-answers.ts'
 import { MinuteFigures } from './minute-figures.ts'
 import { modelsDirOf } from './models.ts'
 import { NodeCountsReader } from './node-counts.ts'
@@ -200,13 +205,15 @@ export async function openAdminPlane(
     const text: LiveSuppliers = { suppliers: listed, rules: reportSettings(config) }
     return JSON.stringify(text)
   })
-  const decisionsText = new Derived(({ holds, suppliers: known }: DirectorySnapshot) => {
+  const decisionsText = new Derived(({ holds, unchecked, suppliers: known }: DirectorySnapshot) => {
     const all = [...known].map(([id, { datacenters }]) => {
       const locations = [...datacenters].filter(([, { active }]) => !active)
       return [id, locations.map(([location]) => location)] as const
     })
     const inactive = Object.fromEntries(all.filter(([, locations]) => locations.length > 0))
-    return JSON.stringify({ holds: [...holds], inactive } satisfies LiveDecisions)
+    return JSON.stringify({
+      ...{ holds: [...holds], unchecked: [...unchecked], inactive },
+    } satisfies LiveDecisions)
   })
   const liveThread = new LiveThread({
     ...{ store, now, log },
@@ -216,7 +223,6 @@ export async function openAdminPlane(
     decisions: () => decisionsText.valueFrom(directory.snapshot()),
   })
   const shared = { node: components.node, now: store.clock }
-  const others = new OtherNodes({ db: store.db, ...shared })
   const publisher = new Publisher({
     lines: () => liveThread.askText({ call: 'published' }),
     ...{ store, log, ...shared },
@@ -232,8 +238,7 @@ export async function openAdminPlane(
   })
   const alerts = new Alerts({
     receiver: () => current.config.admin.alerts,
-    conditions: async () =>
-      JSON.parse(await liveThread.askText({ call: 'conditions' })) as Condition[],
+    changes: async () => JSON.parse(await liveThread.askText({ call: 'alerts' })) as AlertChanges,
     ...{ store, now: store.clock, log },
   })
   const terminalFigures = consoleFigures({
@@ -277,13 +282,16 @@ export async function openAdminPlane(
             const { name, weight, zone = null, priority } = endpoint
             return { url: name, weight, zone, priority }
           }),
-        endpointNodes: async () => [
-          { node: components.node, endpointsOf: (id) => counts.endpointsOf(id) },
-          ...(store.postgres ? await others.read() : []).map(({ node, suppliers: known }) => ({
-            node,
-            endpointsOf: (id: string) => known[id]?.endpoints,
-          })),
-        ],
+        async endpointNodes(ids) {
+          const { node } = components
+          const here = ids.map((id) => [id, counts.endpointsOf(id)] as const)
+          const task = { call: 'endpoints', suppliers: ids } as const
+          const others = store.postgres ? await liveThread.askText(task) : '[]'
+          return [
+            { node, endpoints: Object.fromEntries(here) },
+            ...(JSON.parse(others) as PublishedEndpoints[]),
+          ]
+        },
       }),
       supplierBlocks({ ...rules, store, authenticate, now }),
       debugPlugin(debugCalls, authenticate),

@@ -29,6 +29,8 @@ export interface ConfigRef {
 export interface LocationState {
   states: Map<string, DirectoryState>
   holds: ReadonlySet<string>
+  /** Suppliers whose money cannot be checked. */
+  unchecked: ReadonlySet<string>
   /** 1 / live nodes. */
   share: number
   /** Endpoints that fail the health checks of the first process. */
@@ -104,8 +106,9 @@ export function createBidPath({ current, place, keysOf, now, log, ...parts }: Bi
   return {
     engine,
     proxy,
-    setLocation({ states, holds, share, unhealthy }: LocationState): void {
+    setLocation({ states, holds, unchecked, share, unhealthy }: LocationState): void {
       engine.setHolds(holds)
+      engine.setUnchecked(unchecked)
       proxy.setDirectory((id) => states.get(id), share / place.count)
       if (place.index > 0) proxy.setUnhealthy(unhealthy)
     },

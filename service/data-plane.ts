@@ -42,10 +42,10 @@ const firstRetention = 5000
 
 /** What the directory says of the suppliers at a location. `now`: milliseconds since the epoch. */
 function statesIn(
-  { suppliers, holds, overrides }: DirectorySnapshot,
+  { suppliers, holds, unchecked, overrides }: DirectorySnapshot,
   location: string,
   now: number,
-): Pick<LocationState, 'states' | 'holds'> {
+): Pick<LocationState, 'states' | 'holds' | 'unchecked'> {
   const states = new Map<string, DirectoryState>()
   for (const [id, { datacenters, ...seats }] of suppliers)
     states.set(id, { ...seats, allotment: datacenters.get(location) })
@@ -56,7 +56,7 @@ function statesIn(
     )
     states.set(id, { ...state, overrides: new Map(decided) })
   }
-  return { states, holds }
+  return { states, holds, unchecked }
 }
 
 /** @param references where references of suppliers of the API lead */

@@ -3,12 +3,14 @@
  * text. The thread that carries bids copies numbers, and only that.
  */
 import { conditionsOf } from '../admin/fleet/alerts.ts'
+import type { SupplierFigures } from '../admin/fleet/figures.ts'
 import { type FunnelDeps, funnelJson } from '../admin/fleet/funnel-route.ts'
 import { comparedDays, KeptSums } from '../admin/fleet/kept-sums.ts'
 import { type LiveDeps, type LiveQuestion, liveJson } from '../admin/fleet/live.ts'
 import { LiveList, reused } from '../admin/fleet/live-list.ts'
 import { OtherNodes, publishedLines } from '../admin/fleet/nodes.ts'
 import type { ReportRules } from '../admin/reports/arms.ts'
+import { alertChanges } from '../admin/store/alerts.ts'
 import type { Store } from '../admin/store/index.ts'
 import { StoreThread } from '../admin/store/store-thread.ts'
 import { Derived } from '../opd/base/derived.ts'
@@ -23,15 +25,26 @@ export interface LiveSuppliers {
   rules: ReportRules
 }
 
-/** What operators have decided. */
+/** What operators, and alerts, have decided. */
 export interface LiveDecisions {
   holds: string[]
+  unchecked: string[]
   /** Locations by supplier. */
   inactive: Record<string, readonly string[]>
 }
 
-/** A question of a console, or what the node itself needs: what is wrong, for its alerts, and its figures for the other nodes. */
-type LiveTask = LiveQuestion | { call: 'conditions' } | { call: 'published' }
+/** A question of a console, or what the node itself needs: changes of its alerts, its figures for the others, and theirs. */
+type LiveTask =
+  | LiveQuestion
+  | { call: 'alerts' }
+  | { call: 'published' }
+  | { call: 'endpoints'; suppliers: readonly string[] }
+
+/** The endpoints of suppliers as another node has published them. */
+export interface PublishedEndpoints {
+  node: string
+  endpoints: Record<string, SupplierFigures['endpoints']>
+}
 
 interface LiveJob {
   task: LiveTask
@@ -111,8 +124,9 @@ function parseSuppliers(text: string) {
 }
 
 function parseDecisions(text: string) {
-  const { holds, inactive } = JSON.parse(text) as LiveDecisions
-  return { holds: new Set(holds), inactive: new Map(Object.entries(inactive)) }
+  const { holds, unchecked, inactive } = JSON.parse(text) as LiveDecisions
+  const sets = { holds: new Set(holds), unchecked: new Set(unchecked) }
+  return { ...sets, inactive: new Map(Object.entries(inactive)) }
 }
 
 /** The main thread, which reads the same sums for metrics, says that the store is lost. */
@@ -126,25 +140,30 @@ class LiveAnswers {
   private readonly figures = new Derived(figuresOf)
   private readonly deps: FunnelDeps
   private readonly list: LiveList
+  private readonly db: Store['db']
+  private readonly others: OtherNodes | null
 
   constructor({ db, postgres }: Reader, first: LiveJob) {
     this.job = first
+    this.db = db
     const suppliers = new Derived(parseSuppliers)
     const decisions = new Derived(parseDecisions)
     const configured = () => suppliers.valueFrom(this.job.suppliers)
     const decided = () => decisions.valueFrom(this.job.decisions)
     const now = () => this.job.now
     const others = new OtherNodes({ db, node: first.counts.node, now: () => this.job.shared })
+    this.others = postgres ? others : null
     const sums = { db, flush: async () => {}, rules: () => configured().rules, now, log: silent }
     this.deps = {
       suppliers: () => configured().suppliers,
       nodes: async () => [
         await this.figures.valueFrom(this.job.counts),
-        ...(postgres ? await others.read() : []),
+        ...((await this.others?.read()) ?? []),
       ],
       kept: new KeptSums({ ...sums, days: comparedDays }),
       today: new KeptSums({ ...sums, days: 1 }),
       holds: () => decided().holds,
+      unchecked: () => decided().unchecked,
       inactive: (ssp) => decided().inactive.get(ssp) ?? [],
       currency: () => configured().rules.base,
       opd: (ssp) => configured().opd.get(ssp) ?? null,
@@ -153,12 +172,22 @@ class LiveAnswers {
     this.list = new LiveList(this.deps)
   }
 
+  private async endpointsOf(suppliers: readonly string[]): Promise<PublishedEndpoints[]> {
+    const nodes = (await this.others?.read()) ?? []
+    return nodes.map(({ node, suppliers: known }) => ({
+      node,
+      endpoints: Object.fromEntries(suppliers.map((id) => [id, known[id]?.endpoints ?? []])),
+    }))
+  }
+
   /** Null: there is no such node. */
   async answer(job: LiveJob): Promise<string | null> {
     this.job = job
     const { task, counts } = job
     if (task.call === 'published') return publishedLines(await this.figures.valueFrom(counts))
-    if (task.call === 'conditions') return JSON.stringify(await conditionsOf(this.deps))
+    if (task.call === 'alerts')
+      return JSON.stringify(await alertChanges(this.db, await conditionsOf(this.deps), job.shared))
+    if (task.call === 'endpoints') return JSON.stringify(await this.endpointsOf(task.suppliers))
     if (task.call === 'list') return this.list.answer(task)
     return task.call === 'funnel' ? funnelJson(this.deps, task) : liveJson(this.deps, task)
   }

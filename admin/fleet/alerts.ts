@@ -7,21 +7,22 @@ import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
 import { callWebhook, type Webhook } from '../http/webhook.ts'
 import {
   type Alert,
+  type AlertChanges,
   alertRound,
   type Condition,
   markSent,
   setReceiver,
   takeRound,
   unsentAlerts,
-  updateAlerts,
+  writeAlerts,
 } from '../store/alerts.ts'
 import type { Store } from '../store/index.ts'
 import { type LiveDeps, nodeProblemsOf, statesOf } from './live.ts'
 
 export interface AlertsDeps {
-  store: Pick<Store, 'db'>
-  /** What is wrong now. */
-  conditions: () => Promise<Condition[]>
+  store: Pick<Store, 'db' | 'bump'>
+  /** What has changed, compared on another thread. */
+  changes: () => Promise<AlertChanges>
   /** null: alerts are sent nowhere. */
   receiver: () => Webhook | null
   now: () => number
@@ -33,8 +34,8 @@ const [every, again, longest] = [30_000, 30_000, 3_600_000]
 /** Alerts of one call. */
 const mostSent = 100
 
-/** What somebody wants is no alert. */
-const intended: ReadonlySet<string> = new Set(['held', 'ending'])
+/** What somebody wants is no alert, nor what follows an alert. */
+const intended: ReadonlySet<string> = new Set(['held', 'ending', 'guard_unchecked'])
 
 const iso = (time: number | null) => (time === null ? null : new Date(time).toISOString())
 
@@ -68,7 +69,7 @@ export async function conditionsOf(live: LiveDeps): Promise<Condition[]> {
   return found
 }
 
-/** Finds what is wrong at intervals, keeps its history, and notifies the receiver. One node does so at a time. */
+/** Looks for what has changed at intervals, keeps its history, and notifies the receiver. One node does so at a time. */
 export class Alerts {
   private readonly deps: AlertsDeps
   private readonly timer: NodeJS.Timeout
@@ -80,11 +81,11 @@ export class Alerts {
 
   /** Compares what is wrong with what is known, and calls the receiver, if no other node has just done so. */
   readonly check = oneAtATime(async () => {
-    const { store, conditions, now, log, receiver } = this.deps
+    const { store, changes, now, log, receiver } = this.deps
     try {
       if (!(await takeRound(store.db, now()))) return
       const webhook = receiver()
-      await updateAlerts(store.db, await conditions(), now(), webhook === null)
+      await writeAlerts(store, await changes(), now(), webhook === null)
       if (webhook !== null) await this.send(webhook)
     } catch (error) {
       log.warn({ err: (error as Error).message }, 'alerts could not be compared')

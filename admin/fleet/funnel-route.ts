@@ -8,7 +8,7 @@ import { type Interval, keptWins, uplift } from '../../opd/shared/confidence.ts'
 import { jsonAnswer, queryOf, type Route } from '../http/call.ts'
 import { canSee } from '../http/roles.ts'
 import type { SupplierFigures } from './figures.ts'
-import { type FunnelFault, funnelCounts, funnelFaults, funnelSteps } from './funnel.ts'
+import { type FunnelFault, funnelCounts, funnelFaults, funnelSteps, isUnchecked } from './funnel.ts'
 import { isKnown } from './health.ts'
 import type { KeptSums } from './kept-sums.ts'
 import {
@@ -88,8 +88,6 @@ export type Funnel = z.infer<typeof funnelSchema>
 export type FunnelSupplier = z.infer<typeof supplierSchema>
 
 const day = 86_400
-/** Faults with which the margin of a supplier proves nothing. */
-const unproven = new Set(['notices', 'attributed', 'plausible'])
 
 interface Measured {
   id: string
@@ -138,7 +136,7 @@ function sumOf(all: readonly NonNullable<ReturnType<typeof earnedOf>>[]) {
   }))
 }
 
-const isProven = ({ faults }: Measured) => !faults.some(({ step }) => unproven.has(step))
+const isProven = ({ faults }: Measured) => !isUnchecked(faults)
 
 /** What a bid earns: that of the supplier in the last days if it is proven, else the mean of those that are. Null: unknown. */
 function perBidOf(all: readonly Measured[], kept: Pick<KeptSums, 'armsOf'>) {

@@ -3,6 +3,7 @@
  * a step, and what to do about it.
  */
 
+import { uncheckedRules } from '../store/alerts.ts'
 import type { FunnelFigures, SupplierFigures } from './figures.ts'
 import { count, percent, type Reason } from './words.ts'
 
@@ -20,6 +21,7 @@ type FunnelStep = (typeof funnelSteps)[number]
 
 /** What stops a step. */
 export interface FunnelFault extends Reason {
+  rule: Rule['name']
   step: FunnelStep
   fix: string
   /** What to write to the supplier or to whoever reports wins. */
@@ -35,7 +37,7 @@ const enoughBids = 200
 const badNotices = 0.1
 
 interface Rule {
-  name: string
+  name: 'no_macro' | (typeof uncheckedRules)[number]
   step: FunnelStep
   applies: (funnel: FunnelFigures, awaited: number, noticed: boolean | null) => boolean
   lost: (funnel: FunnelFigures) => number
@@ -120,6 +122,10 @@ export const funnelFaults = (
       text: text(funnel, awaited),
       lost: lost(funnel),
     }))
+
+/** Whether the margin of a supplier proves nothing. */
+export const isUnchecked = (faults: readonly Pick<FunnelFault, 'rule'>[]): boolean =>
+  faults.some(({ rule }) => rule !== 'no_macro' && uncheckedRules.includes(rule))
 
 interface StepCount {
   step: FunnelStep

@@ -19,6 +19,8 @@ interface Health {
 export interface HealthContext {
   opd: 'on' | 'shadow' | 'off' | 'invalid' | null
   held: boolean
+  /** An alert says that its money cannot be checked, so no price is lowered. */
+  unchecked: boolean
   /** Kept wins and kept spend against their floors. */
   kept: Level
   keptSpend: Level
@@ -77,7 +79,7 @@ const guardWords: Readonly<Record<string, string>> = {
 
 export function healthOf(
   figures: SupplierFigures | undefined,
-  { opd, held, kept, keptSpend, inactive, noticed }: HealthContext,
+  { opd, held, unchecked, kept, keptSpend, inactive, noticed }: HealthContext,
 ): Health {
   const bad: Reason[] = []
   const warn: Reason[] = []
@@ -129,6 +131,8 @@ export function healthOf(
   for (const name of guards)
     if (opd !== 'off' && guardWords[name] !== undefined)
       add(warn, `guard_${name}`, `guard: ${guardWords[name]}`)
+  if (unchecked && opd === 'on')
+    add(warn, 'guard_unchecked', 'guard: no price is lowered, since the wins cannot be checked')
   if (held) add(warn, 'held', 'an operator holds the prices at factor 1')
   // bids of standalone and agent calls come without requests
   const { decided, noMacro, left } = figures?.funnel ?? { decided: 0, noMacro: 0, left: 0 }

@@ -44,6 +44,8 @@ export interface LiveDeps {
   kept: Pick<KeptSums, 'read' | 'armsOf'>
   suppliers(): readonly { id: string; name: string; account: string | null }[]
   holds(): ReadonlySet<string>
+  /** Suppliers whose money cannot be checked, as an open alert says. */
+  unchecked(): ReadonlySet<string>
   /** The base currency. */
   currency(): string
   /**
@@ -148,6 +150,7 @@ function variantsOf(figures: SupplierFigures | undefined): Pick<LiveIntegration,
 interface StateContext {
   opd: LiveState | null
   holds: ReadonlySet<string>
+  unchecked: boolean
   inactive: readonly string[]
   noticed: boolean | null
   armsOf: ArmsOf
@@ -157,7 +160,7 @@ interface StateContext {
 function stateOf(
   { id, name, account }: LiveSupplier,
   figures: SupplierFigures | undefined,
-  { opd, holds, inactive, noticed, armsOf }: StateContext,
+  { opd, holds, unchecked, inactive, noticed, armsOf }: StateContext,
 ) {
   const [mode] = usedModes(figures, opd)
   const rates = mode && { mode, ...keptRates(armsOf(mode) ?? figures!.modes[mode]!, opd) }
@@ -172,6 +175,7 @@ function stateOf(
     health: healthOf(figures, {
       opd: opd?.state ?? null,
       held: held !== 'no',
+      unchecked,
       kept: measured?.kept?.level ?? 'none',
       keptSpend: measured?.keptSpend?.level ?? 'none',
       inactive,
@@ -234,7 +238,7 @@ export function* statesOf(
   all: boolean,
   among: (supplier: LiveSupplier) => boolean,
 ): Generator<SupplierState> {
-  const holds = deps.holds()
+  const [holds, unchecked] = [deps.holds(), deps.unchecked()]
   const locations = new Set(counted.map(({ location }) => location))
   for (const supplier of deps.suppliers()) {
     if (!among(supplier)) continue
@@ -244,6 +248,7 @@ export function* statesOf(
     const shown = stateOf(supplier, figures, {
       opd: deps.opd(id),
       holds,
+      unchecked: unchecked.has(id),
       inactive: deps.inactive(id).filter((location) => locations.has(location)),
       // notices may come to any node, so one node alone cannot say that there are none
       noticed: all ? isNoticed(figures, armsOf) : null,

@@ -6,6 +6,7 @@
 import type { FastifyInstance } from 'fastify'
 import * as z from 'zod'
 import { Lazy } from '../../opd/base/lazy.ts'
+import { problemType } from '../../opd/base/problem-type.ts'
 import { type Answer, addRoute, type Call, type Content, jsonAnswer, type Route } from './call.ts'
 import {
   type Contents,
@@ -113,7 +114,7 @@ function documentOf(calls: Iterable<Call>, version: string): ShownDocument {
   })
   function problemOf(status: number) {
     const [code, description, headers] = problems[status]!
-    const example = { type: 'about:blank', title: description, status, code }
+    const example = { type: problemType(code), title: description, status, code }
     const type = 'application/problem+json'
     return {
       description,

@@ -1,5 +1,6 @@
 import type { FastifyReply } from 'fastify'
 import * as z from 'zod'
+import { problemType } from '../../opd/base/problem-type.ts'
 import { type ProblemCode, problems } from './problems.ts'
 
 const faultSchema = z.object({
@@ -11,7 +12,7 @@ export type ProblemFault = z.infer<typeof faultSchema>
 
 export const problemSchema = z
   .looseObject({
-    type: z.literal('about:blank'),
+    type: z.string().regex(/^urn:bidweir:problem:[a-z_]+$/),
     title: z.string(),
     status: z.int().min(400).max(599),
     code: z.string(),
@@ -19,7 +20,8 @@ export const problemSchema = z
   })
   .meta({
     id: 'Problem',
-    description: 'RFC 9457. `code` is stable and meant for programs, `title` for people.',
+    description:
+      'RFC 9457. `type` ends with `code`, which is stable and meant for programs; `title` is for people.',
   })
 
 interface ProblemDetails {
@@ -70,7 +72,7 @@ export function problem(
   title: string,
   errors: readonly ProblemFault[] = [],
 ): FastifyReply {
-  const document = { type: 'about:blank', title, status, code }
+  const document = { type: problemType(code), title, status, code }
   // Sent as bytes: fastify adds a charset to text, which RFC 9457 does not define.
   return reply
     .code(status)

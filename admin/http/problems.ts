@@ -36,6 +36,7 @@ export const problems = {
   user_exists: [409, 'There is such a user already', 'no'],
   expired: [410, 'The context is older than contextTtl', 'no'],
   outdated: [412, 'The supplier has changed since it was read', 'changed'],
+  timeout: [408, 'The request did not arrive in time', 'later'],
   too_large: [413, 'The request is too large', 'no'],
   too_long: [414, 'The path is too long', 'no'],
   unsupported_encoding: [415, 'The body must not be encoded', 'no'],

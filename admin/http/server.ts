@@ -12,6 +12,7 @@ import fastify, {
 } from 'fastify'
 import type { Log } from '../../opd/base/log.ts'
 import { pipelined, refuseBytes } from '../../opd/base/pipelining.ts'
+import { problemType } from '../../opd/base/problem-type.ts'
 import { StoreError } from '../store/errors.ts'
 import { drainBody, singularFields } from './hooks.ts'
 import { serveDocument } from './openapi.ts'
@@ -32,7 +33,7 @@ const headErrors: Readonly<Record<string, HeadError>> = {
 const malformed: HeadError = [400, 'Bad Request', 'malformed']
 
 function documentOf([status, title, code]: HeadError, ...fields: string[]): string {
-  const body = JSON.stringify({ type: 'about:blank', title, status, code })
+  const body = JSON.stringify({ type: problemType(code), title, status, code })
   return [
     `HTTP/1.1 ${status} ${title}`,
     ...fields,

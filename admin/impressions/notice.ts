@@ -88,7 +88,12 @@ export const noticeSchema = z.object({
   event: z
     .enum(['win', 'billing'], { error: 'is not one of win, billing' })
     .default('win')
-    .describe('`win` (the default) or `billing`; each counts once for a decision'),
+    // an empty one counts as absent: no win is refused for it
+    .meta({
+      description:
+        '`win` (the default, also if it is empty) or `billing`; each counts once for a decision',
+      enum: ['win', 'billing', ''],
+    }),
   price_dsp: price.optional().describe('The demand-side price, for integrations with `priceDsp`'),
 })
 
@@ -108,7 +113,11 @@ export const lossSchema = z.object({
     .string()
     .regex(/^\d{1,4}$/, { error: 'is not a loss reason code' })
     .optional()
-    .describe('The loss reason, list 5.25 of OpenRTB 2.6, the expansion of `${AUCTION_LOSS}`'),
+    .meta({
+      description:
+        'The loss reason, list 5.25 of OpenRTB 2.6, the expansion of `${AUCTION_LOSS}`; empty: not known',
+      pattern: '^\\d{0,4}$',
+    }),
   min_to_win: minToWin,
 })
 

@@ -40,9 +40,11 @@ export interface EndpointOnNode {
 export interface EndpointAccess extends Access {
   /** The endpoints of a supplier; empty: it has none. */
   endpoints(id: string): readonly ConfiguredEndpoint[]
-  /** What each live node knows, this node first. */
-  endpointNodes(): Promise<
-    readonly { node: string; endpointsOf(id: string): readonly EndpointOnNode[] | undefined }[]
+  /** What each live node knows of suppliers, this node first. */
+  endpointNodes(
+    ids: readonly string[],
+  ): Promise<
+    readonly { node: string; endpoints: Readonly<Record<string, readonly EndpointOnNode[]>> }[]
   >
 }
 
@@ -145,14 +147,14 @@ export function endpointRoutes(access: EndpointAccess): Route[] {
   /** The endpoints of suppliers, with what each node knows. */
   async function shown(ids: readonly string[]) {
     const [nodes, overrides] = await Promise.all([
-      access.endpointNodes(),
+      access.endpointNodes(ids),
       readOverrides(store.db, store.clock()),
     ])
     const decided = new Map(overrides.map((row) => [`${row.supplier} ${row.endpoint}`, row]))
     return ids.map((supplier) => {
-      const byNode = nodes.map(({ node, endpointsOf }) => ({
+      const byNode = nodes.map(({ node, endpoints: known }) => ({
         node,
-        known: endpointsOf(supplier) ?? [],
+        known: known[supplier] ?? [],
       }))
       return {
         supplier,

@@ -105,6 +105,7 @@ const reasons: Readonly<Record<Arm, string>> = {
   floor: 'in_ba is not above the floor, so there is no room for a lower price',
   below_floor: 'the price is below the floor: the bid cannot win at any price that may be sent',
   outside: 'the auction is outside the share that OPD prices',
+  unchecked: 'held at in_ba by a guard: the win notices of the supplier prove nothing',
   capped: 'OPD has taken off the most that is allowed on one day',
   fixed: 'OPD may not change this bid',
 }

@@ -19,6 +19,9 @@ const columns = {
   ...sums,
   key: z.string().describe('Of the first grouping; times are ISO 8601 in `tz`'),
   key2: z.string().nullable().describe('Of the second grouping; null with one'),
+  unproven: money.describe(
+    'The part of `margin` of hours in which an alert said that the win notices of the supplier prove nothing, exact decimal, in units of `currency`',
+  ),
   currency: z.string().describe('Currency of all amounts but those of `no_rate`'),
   decided: count,
   wins: count,
@@ -130,7 +133,7 @@ export const reports: Readonly<Record<string, Report>> = {
   summary: {
     summary: 'Bids, wins, money, kept wins and spend, and discrepancy, in one table',
     columns: [
-      ...['key', 'key2', 'decided', 'wins', 'win_rate', 'revenue', 'cleared', 'margin'],
+      ...['key', 'key2', 'decided', 'wins', 'win_rate', 'revenue', 'cleared', 'margin', 'unproven'],
       ...['kept', 'kept_low', 'kept_high', 'kept_spend', 'kept_spend_low', 'kept_spend_high'],
       ...['out_ba', 'difference', 'unattributed', 'duplicate', 'rejected', 'voided', 'over'],
       ...['no_rate', 'currency'],

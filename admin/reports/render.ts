@@ -22,6 +22,11 @@ const sumNames = [
   'difference',
 ] as const satisfies readonly Column[]
 
+function unitsOf(cpm: string): string {
+  const { digits, scale } = signedDecimal(cpm)
+  return decimalText({ digits, scale: scale + 3 })
+}
+
 /**
  * Sums of CPM are for a thousand impressions: the amounts in currency units, exact.
  *
@@ -29,15 +34,13 @@ const sumNames = [
  */
 export function inUnits<T extends Money>(sums: T): T {
   const units = { ...sums }
-  for (const name of sumNames) {
-    const { digits, scale } = signedDecimal(sums[name])
-    units[name] = decimalText({ digits, scale: scale + 3 })
-  }
+  for (const name of sumNames) units[name] = unitsOf(sums[name])
   return units
 }
 
 const withUnits = (row: ReportRow): ReportRow => ({
   ...inUnits(row),
+  unproven: unitsOf(row.unproven),
   no_rate: Object.fromEntries(
     Object.entries(row.no_rate).map(([currency, sums]) => [currency, inUnits(sums)]),
   ),

@@ -14,6 +14,7 @@ import {
 } from '../../opd/base/decimal.ts'
 import { getOrAdd } from '../../opd/base/get-or-add.ts'
 import { keptSpend, keptWins, uplift } from '../../opd/shared/confidence.ts'
+import { uncheckedBetween } from '../store/alerts.ts'
 import {
   addWinSums,
   armIn,
@@ -24,7 +25,14 @@ import {
   winsIn,
 } from './arms.ts'
 import type { Money, ReportRow } from './columns.ts'
-import { readRollupState, type Scope, type Source, shownKeys, split } from './scope.ts'
+import {
+  readRollupState,
+  type Scope,
+  type Source,
+  shownKeys,
+  split,
+  type TimeRanges,
+} from './scope.ts'
 import { decidedRows, otherRows, winRows } from './sql.ts'
 
 const amounts = ['cleared', 'out', 'margin'] as const
@@ -107,9 +115,14 @@ interface GroupSums {
   counts: typeof noCounts
   totals: CurrencyTotals
   arms: ComparedArms
+  /** The part of `totals` of hours in which money could not be checked. */
+  unchecked: CurrencyTotals
 }
 
-const empty = (): GroupSums => ({ counts: { ...noCounts }, totals: new Map(), arms: noArms() })
+const empty = (): GroupSums => ({
+  ...{ counts: { ...noCounts }, arms: noArms() },
+  ...{ totals: new Map(), unchecked: new Map() },
+})
 
 type WinRow = Awaited<ReturnType<typeof winRows>>[number]
 
@@ -130,18 +143,20 @@ const unknown = { at: null, lower: null, upper: null }
 
 function rowOf(
   [key, key2]: readonly [string, string | null],
-  { counts, totals, arms }: GroupSums,
+  { counts, totals, arms, unchecked }: GroupSums,
   rules: ReportRules,
 ): ReportRow {
   const { optimised, holdout } = arms
   const kept = keptWins(optimised, holdout) ?? unknown
   const spend = keptSpend(optimised, holdout) ?? unknown
   const gain = uplift(optimised, holdout) ?? unknown
+  const rateOf = (currency: string) => listedRate(rules, currency)
   return {
     key,
     key2,
     ...counts,
-    ...convertTotals(totals, (currency) => listedRate(rules, currency)),
+    ...convertTotals(totals, rateOf),
+    unproven: convertTotals(unchecked, rateOf).margin,
     win_rate: counts.decided === 0 ? null : counts.wins / counts.decided,
     kept: kept.at,
     kept_low: kept.lower,
@@ -154,6 +169,14 @@ function rowOf(
     uplift_high: gain.upper,
     currency: rules.base,
   }
+}
+
+/** Wins of hours in which the money of their supplier could not be checked. */
+async function uncheckedWins(source: Source, scope: Scope, ranges: TimeRanges): Promise<WinRow[]> {
+  const found = await uncheckedBetween(source.db, scope.from, scope.to)
+  const among = found.filter((id) => scope.all || scope.suppliers.includes(id))
+  if (among.length === 0) return []
+  return winRows(source, { ...scope, suppliers: among, all: false, unchecked: true }, ranges)
 }
 
 /**
@@ -182,6 +205,8 @@ export async function readRows(
   }
   const ranges = split(scope, await readRollupState(source))
   for (const row of await winRows(source, scope, ranges)) addWins(sumsOf(row.key), row, rules)
+  for (const row of await uncheckedWins(source, scope, ranges))
+    addMoney(sumsOf(row.key).unchecked, row.currency ?? '', 0, row)
   for (const { key, status, n, bids } of await otherRows(source, scope, ranges)) {
     const { counts } = sumsOf(key)
     if (status === 'rejected' || status === 'duplicate') counts[status] += Number(n)

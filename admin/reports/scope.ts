@@ -43,6 +43,8 @@ export interface Scope {
   deal?: string | undefined
   /** The time zone of days; UTC if absent. */
   tz?: string | undefined
+  /** Only wins of hours in which the money of their supplier could not be checked. */
+  unchecked?: boolean
 }
 
 const periods: Readonly<Record<string, number>> = { hour, day }

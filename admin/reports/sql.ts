@@ -1,6 +1,7 @@
 /** The SQL of the reports; `rows.ts` interprets the results. */
 import { type RawBuilder, sql } from 'kysely'
 import type { FacetName } from '../../opd/shared/facets.ts'
+import { isInUncheckedHour } from '../store/alerts.ts'
 import { hourOf } from '../store/hour.ts'
 import {
   comparedNames,
@@ -130,6 +131,9 @@ function ledgerWins(source: Source, scope: Scope) {
     .where('status', '=', 'attributed')
     .where(sql<boolean>`coalesce(arm, '') <> 'test'`)
     .where(inScope(scope))
+    .$if(scope.unchecked === true, (rows) =>
+      rows.where(isInUncheckedHour(ledgerTable(source.postgres), 'at')),
+    )
     .groupBy([key, 'supplier', 'event', 'arm', 'currency'])
     .execute()
 }
@@ -192,6 +196,7 @@ function hourWins(source: Source, scope: Scope, stale: readonly number[]) {
     .where('status', '=', 'attributed')
     .where('arm', '!=', 'test')
     .where(inScope(scope))
+    .$if(scope.unchecked === true, (rows) => rows.where(isInUncheckedHour('ledger_hours', 'hour')))
     .groupBy([key, 'supplier', 'event', 'arm', 'currency'])
     .having(isAny('n'))
     .execute()

@@ -3,13 +3,28 @@
  * receiver. A condition is an alert once it has lasted for a minute; it ends when it has not been met for five.
  */
 import { type Kysely, type Selectable, sql } from 'kysely'
-import { day } from './hour.ts'
+import { day, hour } from './hour.ts'
+import type { Store } from './index.ts'
 import { type AlertRow, storable, type Tables } from './tables.ts'
 
 /** What is wrong now. `supplier`: '' for a node, `node`: '' for a supplier. */
 export type Condition = Pick<AlertRow, 'rule' | 'supplier' | 'node' | 'level' | 'text' | 'fix'>
 
 export type Alert = Selectable<AlertRow>
+
+/**
+ * Rules that say that the money of a supplier cannot be checked. While such an alert is open, no price of the supplier is lowered
+ * on any node, and reports do not count its margin as proven.
+ */
+export const uncheckedRules = [
+  'no_notices',
+  'notices_refused',
+  'notices_unattributed',
+  'price_too_low',
+] as const
+
+const areUnchecked = (alerts: readonly Pick<Alert, 'rule'>[]) =>
+  alerts.some(({ rule }) => (uncheckedRules as readonly string[]).includes(rule))
 
 /** Milliseconds until a condition is an alert, and until one that is not met has ended. */
 const lastsFor = 60_000
@@ -44,22 +59,42 @@ export async function takeRound(db: Kysely<Tables>, now: number): Promise<boolea
   return numUpdatedRows > 0n
 }
 
+/** What has changed since the rows were written: ids of rows, and what is new. */
+export interface AlertChanges {
+  begun: Condition[]
+  /** Better or worse than before. */
+  changed: Pick<Alert, 'id' | 'level' | 'text' | 'fix'>[]
+  /** Conditions that have lasted long enough to be alerts. */
+  opened: number[]
+  /** Alerts whose condition is met again, is no longer met, and has not been met for long. */
+  back: number[]
+  gone: number[]
+  ended: number[]
+  /** Conditions that ended before they were alerts. */
+  over: number[]
+  /** The money of other suppliers than before cannot be checked. */
+  unchecked: boolean
+}
+
+const idsOf = (rows: readonly Alert[]) => rows.map(({ id }) => id)
+
 /**
- * Makes the rows those of what is wrong now. `isSent`: alerts that end now are not for the receiver, since there is none.
+ * Compares what is wrong now with the rows.
  *
+ * @param db of all nodes, which is only read
+ * @param found what is wrong
  * @param now milliseconds since 1970
  */
-export async function updateAlerts(
+export async function alertChanges(
   db: Kysely<Tables>,
   found: readonly Condition[],
   now: number,
-  isSent: boolean,
-): Promise<void> {
+): Promise<AlertChanges> {
   const open = await db.selectFrom('alerts').selectAll().where('ended', 'is', null).execute()
   const known = new Map(open.map((row) => [keyOf(row), row]))
   const begun = new Map<string, Condition>()
+  const changed: AlertChanges['changed'] = []
   const met = new Set<number>()
-  const back: number[] = []
   for (const problem of found) {
     const condition = { ...problem, text: storable(problem.text), node: storable(problem.node) }
     const key = keyOf(condition)
@@ -69,44 +104,120 @@ export async function updateAlerts(
       continue
     }
     met.add(row.id)
-    if (row.gone !== null) back.push(row.id)
     const { level, text, fix } = condition
-    if (row.level !== level)
-      await db.updateTable('alerts').set({ level, text, fix }).where('id', '=', row.id).execute()
+    if (row.level !== level) changed.push({ id: row.id, level, text, fix })
   }
   const missing = open.filter(({ id }) => !met.has(id))
-  const ids = (rows: readonly Alert[]) => rows.map(({ id }) => id)
+  const opening = open.filter(
+    ({ id, opened, began }) => met.has(id) && opened === null && began <= now - lastsFor,
+  )
+  const ended = missing.filter(({ gone }) => gone !== null && gone <= now - endsAfter)
+  return {
+    ...{ begun: [...begun.values()], changed },
+    opened: idsOf(opening),
+    back: idsOf(open.filter(({ id, gone }) => met.has(id) && gone !== null)),
+    gone: idsOf(missing.filter(({ gone, opened }) => opened !== null && gone === null)),
+    ended: idsOf(ended),
+    over: idsOf(missing.filter(({ opened }) => opened === null)),
+    unchecked: areUnchecked([...opening, ...ended]),
+  }
+}
+
+/**
+ * Writes what has changed, and has all nodes read again which money cannot be checked.
+ *
+ * @param store of all nodes
+ * @param changes of `alertChanges`
+ * @param now milliseconds since 1970
+ * @param isSent alerts that end now are not for the receiver, since there is none
+ */
+export async function writeAlerts(
+  { db, bump }: Pick<Store, 'db' | 'bump'>,
+  changes: AlertChanges,
+  now: number,
+  isSent: boolean,
+): Promise<void> {
   const set = async (ids: readonly number[], values: Partial<Omit<Alert, 'id'>>) => {
     for (const part of slices(ids))
       await db.updateTable('alerts').set(values).where('id', 'in', part).execute()
   }
-  for (const part of slices([...begun.values()]))
+  for (const { id, ...values } of changes.changed) await set([id], values)
+  for (const part of slices(changes.begun))
     await db
       .insertInto('alerts')
       .values(part.map((alert) => ({ ...alert, began: now })))
       .onConflict((conflict) => conflict.doNothing())
       .execute()
-  await set(back, { gone: null })
-  await set(
-    ids(
-      open.filter(
-        ({ id, opened, began }) => met.has(id) && opened === null && began <= now - lastsFor,
-      ),
-    ),
-    { opened: now },
-  )
-  await set(ids(missing.filter(({ gone, opened }) => opened !== null && gone === null)), {
-    gone: now,
-  })
-  for (const part of slices(ids(missing.filter(({ opened }) => opened === null))))
+  await set(changes.back, { gone: null })
+  await set(changes.opened, { opened: now })
+  await set(changes.gone, { gone: now })
+  for (const part of slices(changes.over))
     await db.deleteFrom('alerts').where('id', 'in', part).execute()
-  const ended = missing.filter(({ gone }) => gone !== null && gone <= now - endsAfter)
-  for (const part of slices(ids(ended)))
+  for (const part of slices(changes.ended))
     await db
       .updateTable('alerts')
       .set({ ended: sql<number>`gone`, ...(isSent ? { sent: 2 } : {}) })
       .where('id', 'in', part)
       .execute()
+  if (changes.unchecked) await bump(db)
+}
+
+/**
+ * The suppliers whose money cannot be checked now.
+ *
+ * @param db of all nodes
+ */
+export async function readUnchecked(db: Kysely<Tables>): Promise<Set<string>> {
+  const rows = await db
+    .selectFrom('alerts')
+    .select('supplier')
+    .distinct()
+    .where('rule', 'in', uncheckedRules)
+    .where('opened', 'is not', null)
+    .where('ended', 'is', null)
+    .execute()
+  return new Set(rows.map(({ supplier }) => supplier))
+}
+
+/** Milliseconds before an alert that it speaks of as well: states are those of the last minutes. */
+const looksBack = 300_000
+
+/**
+ * The suppliers whose money could not be checked at some time of a range.
+ *
+ * @param db of all nodes
+ * @param from milliseconds since 1970, as `to`, which is outside of the range
+ */
+export async function uncheckedBetween(
+  db: Kysely<Tables>,
+  from: number,
+  to: number,
+): Promise<string[]> {
+  const rows = await db
+    .selectFrom('alerts')
+    .select('supplier')
+    .distinct()
+    .where('rule', 'in', uncheckedRules)
+    .where('opened', 'is not', null)
+    .where('began', '<', to + looksBack)
+    .where((row) => row.or([row('ended', 'is', null), row('ended', '>', from)]))
+    .execute()
+  return rows.map(({ supplier }) => supplier)
+}
+
+/**
+ * Whether the money of the supplier of a row could not be checked at some time of the row's hour.
+ *
+ * @param table with a column `supplier`
+ * @param time its column of the time, milliseconds since 1970
+ */
+export function isInUncheckedHour(table: string, time: string) {
+  const begin = sql`(${sql.ref(`${table}.${time}`)} / ${sql.lit(hour)}) * ${sql.lit(hour)}`
+  const rules = sql.join(uncheckedRules.map((rule) => sql.lit(rule)))
+  return sql<boolean>`exists (select 1 from alerts
+    where alerts.supplier = ${sql.ref(`${table}.supplier`)} and alerts.rule in (${rules})
+      and alerts.opened is not null and alerts.began < ${begin} + ${sql.lit(hour + looksBack)}
+      and (alerts.ended is null or alerts.ended > ${begin}))`
 }
 
 /**

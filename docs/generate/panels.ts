@@ -171,7 +171,7 @@ export const money: Panel[] = [
     title: 'Bids by reason',
     unit: 'reqps',
     about:
-      'treated: the model chose the price. A rise of hold, shadow, capped, floor, below_floor or no_macro is a fall of what OPD earns.',
+      'treated: the model chose the price. A rise of hold, unchecked, shadow, capped, floor, below_floor or no_macro is a fall of what OPD earns.',
     series: { '{{reason}}': rate('bidweir_bids_total', 'reason') },
   },
   {

@@ -1,5 +1,6 @@
-/** docs/reference/problems.md: the problems of the admin listener. */
+/** docs/reference/problems.md: the problems of both listeners. */
 import { problems } from '../../admin/http/problems.ts'
+import { problems as refusals } from '../../proxy/problem.ts'
 import { code, page, table } from './markdown.ts'
 
 const retries = {
@@ -11,7 +12,9 @@ const retries = {
 export const problemsPage = () =>
   page(
     'Problems',
-    'Errors of the admin listener are problem documents (RFC 9457). `code` is stable. `title` may be more precise than here, and `errors` has one entry for each fault. The last column says whether to send the same request again.',
+    'Errors are problem documents (RFC 9457). `code` is stable; `type` is `urn:bidweir:problem:` followed by it.',
+    '## Admin listener',
+    '`title` may be more precise than here, and `errors` has one entry for each fault. The last column says whether to send the same request again.',
     table(
       ['code', 'status', 'title', 'again?'],
       Object.entries(problems).map(([name, [status, title, retry]]) => [
@@ -19,6 +22,16 @@ export const problemsPage = () =>
         String(status),
         title,
         retries[retry],
+      ]),
+    ),
+    '## Bid listener',
+    'The request is refused as it is. What can be bid on and is not has [reasons](reasons.md) instead.',
+    table(
+      ['code', 'status', 'detail'],
+      Object.entries(refusals).map(([name, [status, , detail]]) => [
+        code(name),
+        String(status),
+        detail,
       ]),
     ),
   )

@@ -86,6 +86,7 @@ class Integrations {
   private readonly nonces = new Nonces()
   private holds: ReadonlySet<string> = new Set()
   private holdsAll = false
+  private unchecked: ReadonlySet<string> = new Set()
 
   constructor(
     initial: EngineConfig,
@@ -101,6 +102,7 @@ class Integrations {
       ...this.keyMaterial(initial),
       exposures: new ExposureSampler(deps.random, deps.trainedPerSecond),
       onHold: (supplier) => this.holdsAll || this.holds.has(supplier),
+      isUnchecked: (supplier) => this.unchecked.has(supplier),
       reductions,
       fault,
     }
@@ -115,6 +117,10 @@ class Integrations {
   setHolds(suppliers: ReadonlySet<string>): void {
     this.holds = suppliers
     this.holdsAll = suppliers.has('*')
+  }
+
+  setUnchecked(suppliers: ReadonlySet<string>): void {
+    this.unchecked = suppliers
   }
 
   /** Adds or replaces an integration. */
@@ -310,6 +316,7 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     removeIntegration: (supplier) => integrations.remove(supplier),
     integration: (id) => integrations.integrationOf(id)?.integration ?? null,
     setHolds: (suppliers) => integrations.setHolds(suppliers),
+    setUnchecked: (suppliers) => integrations.setUnchecked(suppliers),
     rewriteInSlices: (response) => responses.rewriteInSlices(response),
     countUnmodified: (supplier, reason) =>
       integrations.integrationOf(supplier)?.stats.countUnmodified(reason),

@@ -158,6 +158,8 @@ interface PricingDeps {
   seed: number
   auctionSalt: string
   onHold: (supplier: string) => boolean
+  /** Whether what wins cost cannot be checked: then no price is lowered. */
+  isUnchecked: (supplier: string) => boolean
   reductions: Pick<DayReductions, 'amountOf'>
   fault: ReportFault
 }
@@ -222,6 +224,7 @@ export class Pricing {
     if (this.opd.enabled === 'shadow') return 'shadow'
     if (this.opd.share < 1 && unitHash(bid.auction, this.deps.seed) >= this.opd.share)
       return 'outside'
+    if (this.deps.isUnchecked(this.supplier)) return 'unchecked'
     if (perDay !== null && this.deps.reductions.amountOf(this.supplier, time) >= perDay)
       return 'capped'
     if (money.belowFloor) return 'below_floor'

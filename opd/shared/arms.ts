@@ -14,6 +14,7 @@ export const arms = [
   'fixed',
   'capped',
   'below_floor',
+  'unchecked',
 ] as const
 export type Arm = (typeof arms)[number]
 
@@ -53,6 +54,7 @@ export const armRules: Readonly<Record<Arm, { money: boolean; asks: boolean; pri
   shadow: { money: true, asks: true, priced: false },
   hold: { money: true, asks: true, priced: false },
   outside: { money: true, asks: true, priced: false },
+  unchecked: { money: true, asks: true, priced: false },
   capped: { money: true, asks: true, priced: false },
   floor: { money: true, asks: false, priced: false },
   below_floor: { money: true, asks: false, priced: false },

@@ -1,4 +1,5 @@
 /** Reads configuration files of bounded size, each with the version that was read. */
+import { isUtf8 } from 'node:buffer'
 import {
   closeSync,
   constants,
@@ -102,6 +103,17 @@ export function readFolder(
   }
 }
 
+/** The first line that is not UTF-8: other encodings would silently become other names. */
+function oddLine(bytes: Buffer): number {
+  let [line, from] = [1, 0]
+  for (;;) {
+    const end = bytes.indexOf(10, from)
+    if (end === -1 || !isUtf8(bytes.subarray(from, end))) return line
+    line++
+    from = end + 1
+  }
+}
+
 /**
  * Reads a regular file of at most `limit` bytes. Never blocks on a FIFO, never throws.
  *
@@ -125,6 +137,8 @@ export function readText(file: string, limit = maxBytes): FileText {
     const bytes = readBytes(descriptor, opened.size, limit)
     if (bytes === null)
       return { version, fault: `which is more than ${maxBytes / mebibyte} MiB`, allowed }
+    if (!isUtf8(bytes))
+      return { version, fault: `which is not UTF-8 in line ${oddLine(bytes)}`, allowed: 'UTF-8' }
     return { version, text: bytes.toString('utf8') }
   } catch (error) {
     const code = errorVersion(error)

@@ -20,6 +20,7 @@ export function idleEngine({ rewrite = unchanged, ...over }: IdleEngine = {}): E
     setIntegration() {},
     removeIntegration() {},
     setHolds() {},
+    setUnchecked() {},
     countUnmodified() {},
     readsResponses: () => false,
     countUnread() {},

@@ -190,6 +190,7 @@ const alerts = (postgres: boolean) => [
     sent integer default 0 not null)`,
   'create unique index alerts_open on alerts (rule, supplier, node) where ended is null',
   'create index alerts_by_end on alerts (ended)',
+  'create index alerts_by_supplier on alerts (supplier, rule)',
   `create table alert_rounds (
     one integer primary key, at bigint not null, failures integer not null, next bigint not null, fault text)`,
   'insert into alert_rounds (one, at, failures, next) values (1, 0, 0, 0)',

@@ -35,6 +35,20 @@ const pixels = (page: Page, colour: string, from: number, to: number) =>
     }
     found
   }`)
+/** The contrast of WCAG 2.2 between yesterday's grey and what it is drawn on. */
+const contrastOfGrey = `{
+  const probe = document.createElement('span')
+  document.querySelector('[aria-label="By minute"]').append(probe)
+  const [grey, ground] = ['--faded', '--sheet'].map((name) => {
+    probe.style.color = 'var(' + name + ')'
+    const parts = getComputedStyle(probe).color.match(/[\\d.]+/g).map((part) => part / 255)
+    const [red, green, blue] = parts.map((part) =>
+      part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05
+  })
+  probe.remove()
+  Math.max(grey, ground) / Math.min(grey, ground)
+}`
 const share = (columns: number[]) => columns.filter((count) => count > 0).length / columns.length
 
 export async function minutes(t: Test, { base, api, page, faults }: ConsoleInBrowser) {
@@ -130,6 +144,19 @@ export async function minutes(t: Test, { base, api, page, faults }: ConsoleInBro
     t.equal(share(await between('--warn', 13, 22)), 0, 'and at no other time')
     await page.unrouteAll({ behavior: 'wait' })
   })
+
+  t.test(
+    'the grey of yesterday has a contrast of 3 or more with the ground in both themes',
+    async (t) => {
+      for (const colorScheme of ['light', 'dark'] as const) {
+        await page.emulateMedia({ colorScheme })
+        const contrast = await page.evaluate<number>(contrastOfGrey)
+        // WCAG 2.2, 1.4.11
+        t.ok(contrast >= 3, `${colorScheme}: ${contrast}`)
+      }
+      await page.emulateMedia({ colorScheme: null })
+    },
+  )
 
   t.test('all suppliers at once; one without requests is 0, not unknown', async () => {
     await show(page, base, 'minutes', 'Last two days')

@@ -6,7 +6,7 @@ import { DatabaseSync } from 'node:sqlite'
 import type { Locator, Page } from 'playwright-core'
 import type { Test } from 'tap'
 import { fillLogIn, row, visit } from '../../support/console.ts'
-import { until } from '../../support/until.ts'
+import { startLimit, until } from '../../support/until.ts'
 
 interface Asked {
   page: Page
@@ -73,7 +73,8 @@ export async function questions(t: Test, { page, base, proxy, database, secret, 
 
   question('2. And by publisher and domain?', async () => {
     await click(link('Reports'))
-    await row(page, 'Delta Network').getByText('not proven').waitFor()
+    // An alert begins once its condition has lasted for a minute.
+    await row(page, 'Delta Network').getByText('not proven').waitFor({ timeout: startLimit })
     await page
       .locator('tfoot')
       .getByText(/\d not proven$/)

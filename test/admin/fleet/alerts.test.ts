@@ -7,8 +7,9 @@ import { Alerts, conditionsOf } from '../../../admin/fleet/alerts.ts'
 import type { AlertsAnswer } from '../../../admin/fleet/alerts-route.ts'
 import type { NodeFigures, SupplierFigures } from '../../../admin/fleet/figures.ts'
 import type { LiveDeps } from '../../../admin/fleet/live.ts'
+import type { LiveState } from '../../../admin/fleet/live-schema.ts'
 import type { Webhook } from '../../../admin/http/webhook.ts'
-import { deleteAlerts } from '../../../admin/store/alerts.ts'
+import { alertChanges, deleteAlerts, readUnchecked } from '../../../admin/store/alerts.ts'
 import { serveNode } from '../../support/served-node.ts'
 import { onBoth, recordingLog, storeAt } from '../../support/store.ts'
 import { until } from '../../support/until.ts'
@@ -28,9 +29,14 @@ const figures = (requests: Record<string, number>): SupplierFigures => ({
   ...{ endpoints: [], qps: null },
 })
 
+const opdOn: LiveState = {
+  ...{ state: 'on', mode: 'revenue', minFactor: 0.7, holdout: 0.02, share: 1 },
+  ...{ minWinRate: 0.97, minSpend: 0.97, explore: 0.005 },
+} as LiveState
+
 /** What two nodes see: acme answers `failed` of 100 requests not; the node may have a problem. */
 function world(now: () => number) {
-  const state = { failed: 0, held: false, problems: [] as NodeFigures['problems'] }
+  const state = { failed: 0, held: false, low: 0, problems: [] as NodeFigures['problems'] }
   const live: LiveDeps = {
     async nodes() {
       const requests = { answer: 100 - state.failed, timeout: state.failed }
@@ -38,14 +44,20 @@ function world(now: () => number) {
         {
           ...{ node: 'n1', location: 'us-east', version: '1', started: 0, at: now(), window: 300 },
           ...{ problems: state.problems, idle: 0, unplaced: {} },
-          suppliers: { acme: figures(requests) },
+          suppliers: {
+            acme: {
+              ...figures(requests),
+              funnel: { ...figures({}).funnel, cleared: 20, clearedLow: state.low },
+            },
+          },
         },
       ]
     },
     kept: { async read() {}, armsOf: () => null },
     suppliers: () => [{ id: 'acme', name: 'Acme', account: 'a' }],
     holds: () => new Set(state.held ? ['acme'] : []),
-    ...{ currency: () => 'USD', opd: () => null, inactive: () => [], now },
+    unchecked: () => new Set(),
+    ...{ currency: () => 'USD', opd: () => opdOn, inactive: () => [], now },
   }
   return { state, live }
 }
@@ -60,7 +72,7 @@ onBoth(async (t, database) => {
   const nodes = [0, 1].map(
     () =>
       new Alerts({
-        conditions: () => conditionsOf(live),
+        changes: async () => alertChanges(store.db, await conditionsOf(live), now),
         ...{ store, receiver: () => webhook, now: () => now, log },
       }),
   )
@@ -140,6 +152,27 @@ onBoth(async (t, database) => {
   t.equal(got.events.length, 5, 'what ended while there was no receiver is not sent later')
   t.equal(got.forged, 0)
 
+  state.held = false
+  const { n: revision } = await store.db
+    .selectFrom('revision')
+    .select('n')
+    .executeTakeFirstOrThrow()
+  state.low = 20
+  await rounds(1)
+  t.same(await readUnchecked(store.db), new Set(), 'it has not lasted for a minute')
+  await rounds(1)
+  t.same(await readUnchecked(store.db), new Set(['acme']), 'no price is lowered')
+  state.low = 0
+  await rounds(4)
+  t.same(await readUnchecked(store.db), new Set(['acme']), 'not yet over')
+  await rounds(3)
+  t.same(await readUnchecked(store.db), new Set())
+  t.match(
+    await store.db.selectFrom('revision').select('n').executeTakeFirst(),
+    { n: revision + 2 },
+    'all nodes are notified when it begins and when it ends',
+  )
+
   await deleteAlerts(store.db, now + 91 * 24 * 60 * minute)
   t.same(await rows(), [], 'history is kept for 90 days')
 })
@@ -181,8 +214,9 @@ t.test('a redirection by the receiver is a fault, and is not followed', async (t
   }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
+  const store = await storeAt(t, { url: 'sqlite::memory:' })
   const alerts = new Alerts({
-    ...{ store: await storeAt(t, { url: 'sqlite::memory:' }), conditions: async () => [] },
+    ...{ store, changes: () => alertChanges(store.db, [], Date.now()) },
     receiver: () => ({ url: `http://127.0.0.1:${port}/`, secret: webhookSecret }),
     ...{ now: Date.now, log: recordingLog().log },
   })

@@ -24,6 +24,7 @@ const figures = (over: Partial<SupplierFigures> = {}): SupplierFigures => ({
 const context: HealthContext = {
   opd: 'on',
   held: false,
+  unchecked: false,
   kept: 'none',
   keptSpend: 'none',
   inactive: [],

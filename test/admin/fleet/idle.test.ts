@@ -15,6 +15,7 @@ async function problemsOf(...nodes: NodeFigures[]) {
       kept: { read: async () => {}, armsOf: () => null },
       suppliers: () => [],
       holds: () => new Set(),
+      unchecked: () => new Set(),
       currency: () => 'USD',
       opd: () => null,
       inactive: () => [],

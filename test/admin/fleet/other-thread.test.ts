@@ -20,7 +20,7 @@ const { setInterval: real } = globalThis
 globalThis.setInterval = (run, ms) => real(run, ms === 30_000 || ms === 10_000 ? 500 : ms)`)}`
 
 const rows = /(?:admin\/fleet\/(?:figures|funnel|health|kept-sums)|service\/node-figures)\.ts$/
-const texts = /^(?:stateOf|listed|headOf|funnelOf|conditionsOf|publishedLines) /
+const texts = /^(?:stateOf|listed|headOf|funnelOf|conditionsOf|alertChanges|publishedLines) /
 
 onBoth(async (t, database) => {
   const supplier = await echoSupplier()

@@ -101,6 +101,20 @@ t.test('a hold of one or of all integrations is factor 1 at once', async (t) => 
   t.same(prices(), [0.9, 0.9])
 })
 
+t.test(
+  'an integration whose money cannot be checked sends no lower price, and still trains',
+  async (t) => {
+    const { engine, learner } = testEngine({ integrations: [integration('acme')] })
+    engine.setUnchecked(new Set(['acme']))
+    const answer = auction(engine, { id: 'a' })
+    t.equal(answer.price, 1)
+    t.match(explained(engine, answer, 'a'), { arm: 'unchecked', trains: true })
+    t.same(learner.exposed, [1])
+    engine.setUnchecked(new Set())
+    t.equal(auction(engine, { id: 'b' }).price, 0.9)
+  },
+)
+
 t.test('one auction is wholly outside of the share or not, on every node', async (t) => {
   const world = testEngine({ integrations: [integration('acme', { share: 0.3 })] })
   const other = world.node()

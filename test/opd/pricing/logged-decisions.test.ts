@@ -54,6 +54,7 @@ t.test('the decision log knows no name, and a test is not in it', async (t) => {
     seed: 1,
     auctionSalt: 'salt',
     onHold: () => false,
+    isUnchecked: () => false,
     reductions: { amountOf: () => 0 },
     fault() {},
   }

@@ -15,7 +15,11 @@ const large = (name: string, mebibytes: number) => {
   return join(folder, name)
 }
 
+const latin = join(folder, 'latin')
+writeFileSync(latin, Buffer.from('location: somewhere\n# Müller\nsuppliers: []\n', 'latin1'))
+
 for (const [path, found] of [
+  [latin, 'is not UTF-8 in line 2'],
   [fifo, 'is a FIFO'],
   ['/dev/zero', 'is a device'],
   [join(folder, 'sub'), 'is a directory'],
@@ -25,7 +29,11 @@ for (const [path, found] of [
   [join(folder, 'nowhere'), 'cannot be read (ENOENT)'],
 ] as const)
   t.test(`a file that ${found} is a fault with its place`, (t) => {
-    const allowed = /ENOENT/.test(found) ? /can be read/ : 'a regular file of at most 16 MiB'
+    const allowed = /ENOENT/.test(found)
+      ? /can be read/
+      : /UTF-8/.test(found)
+        ? 'UTF-8'
+        : 'a regular file of at most 16 MiB'
     t.match(loadConfig(path), {
       config: null,
       faults: [{ path: '', found: `${path}, which ${found}`, allowed }],

@@ -60,11 +60,10 @@ for (const [scenario, [step, rule]] of Object.entries(faults))
     const { health } = integrations.find(({ ssp }) => ssp === scenario)!
     // the load of the machine is a reason of its own
     const reason = health.reasons.find((found) => found.rule === rule)
-    t.match(
-      reason,
-      { level: 'warn', text: suppliers[0]!.faults[0]!.text, fix: /./ },
-      'on the board',
-    )
+    t.match(reason, { level: 'warn', fix: /./ }, 'on the board')
+    // figures go on between the two calls
+    const words = (text = '') => text.replace(/[\d.,]+/g, '')
+    t.equal(words(reason?.text), words(suppliers[0]!.faults[0]!.text), 'in the same words')
     child.kill('SIGINT')
     t.equal(await new Promise((resolve) => child.once('exit', resolve)), 0)
   })

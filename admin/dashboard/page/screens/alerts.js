@@ -1,7 +1,7 @@
 /** What is wrong, what was wrong, and whether the receiver of alerts answers. */
 import { useState } from 'preact/hooks'
 import { ask } from '../actions.js'
-import { Level, loaded, Name, table, text, useRead } from '../components.js'
+import { Level, loaded, Name, number, table, text, useRead } from '../components.js'
 import { absent, sentence, time, timeSpan } from '../format.js'
 import { Pick } from '../forms.js'
 import { html } from '../html.js'
@@ -27,10 +27,10 @@ const whose = text('Supplier or node', ({ supplier, node }) => {
     : html`<a href=${`#/supplier/${encodeURIComponent(supplier)}`}><${Name} name=${name} /></a>`
 })
 const began = text('Since', (/** @type {Alert} */ { began }) => time(began))
-const lasted = text('Lasted', (/** @type {Alert} */ { began, ended }) =>
+const lasted = number('Lasted', (/** @type {Alert} */ { began, ended }) =>
   ended === null ? absent : timeSpan(Date.parse(ended) - Date.parse(began)),
 )
-const lasts = text('For', (/** @type {Alert} */ { began }) =>
+const lasts = number('For', (/** @type {Alert} */ { began }) =>
   timeSpan(Date.now() - Date.parse(began)),
 )
 const open = [began, lasts, whose, what]

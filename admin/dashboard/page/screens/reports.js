@@ -91,8 +91,9 @@ const estimate = (estimated, low, high) =>
     ? absent
     : html`${percent(estimated)}<small>${percent(low)} to ${percent(high)}</small>`
 
-/** As on the board: wins that cleared below half of the price sent prove no margin. @param {ReportRow} row */
-const isUnproven = ({ difference, out_ba }) => (share(difference, out_ba) ?? 0) < -0.5
+/** The part of a margin of hours in which an alert said that the notices of the supplier prove nothing. @param {number} amount */
+const unprovenPart = (amount) =>
+  amount !== 0 && html`<small>${amountOf(amount, 2)} not proven</small>`
 
 /** A name that limits the report to itself. @param {string} by @param {string} key */
 function nameCell(by, key) {
@@ -125,13 +126,12 @@ const columnsOf = (by, then) => [
         ),
       ]),
   sums('Margin', ({ margin }) => margin, {
-    cell: (row) => isUnproven(row) && html`<small>not proven</small>`,
-    total: (rows) => {
-      const unproven = sumOf((/** @type {ReportRow} */ { margin }) => margin)(
-        rows.filter(isUnproven),
-      )
-      return unproven !== 0 && html`<small>${amountOf(unproven, 2)} not proven</small>`
-    },
+    cell: ({ unproven, margin }) =>
+      unproven !== '0' && unproven === margin
+        ? html`<small>not proven</small>`
+        : unprovenPart(Number(unproven)),
+    total: (rows) =>
+      unprovenPart(sumOf((/** @type {ReportRow} */ { unproven }) => unproven)(rows) ?? 0),
   }),
   number('of revenue', ({ margin, revenue }) => percent(share(margin, revenue)), {
     wide: true,

@@ -80,7 +80,7 @@ export function Supplier() {
       <${Health} supplier=${supplier} />
       <span class="soft">${id}${supplier.account === null ? '' : `, account ${isolated(supplier.account)}`}</span>
       ${held !== 'no' && html`<span class="tag">on hold${held === 'all' && ' (all integrations)'}</span>`}
-      ${held !== 'all' && html`<${HoldButton} ssp=${id} name=${supplier.name} held=${held === 'own'} />`}
+      ${held !== 'all' && html`<${HoldButton} ssp=${id} name=${supplier.name} held=${held === 'own'} short />`}
     </div>
     ${held === 'all' && seesAll.value && html`<p class="soft">All integrations are on hold: release them on <a href="#/suppliers">Suppliers</a>.</p>`}
     ${
