@@ -202,8 +202,9 @@ export async function openAdminPlane(
     const listed = listedSuppliers(config).map((supplier) => {
       return { ...supplier, opd: opdState(engine.integration(supplier.id)) }
     })
-    const text: LiveSuppliers = { suppliers: listed, rules: reportSettings(config) }
-    return JSON.stringify(text)
+    const { attributionWindow } = config.opd
+    const rules = reportSettings(config)
+    return JSON.stringify({ suppliers: listed, rules, attributionWindow } satisfies LiveSuppliers)
   })
   const decisionsText = new Derived(({ holds, unchecked, suppliers: known }: DirectorySnapshot) => {
     const all = [...known].map(([id, { datacenters }]) => {

@@ -10,7 +10,7 @@ import { type LiveDeps, type LiveQuestion, liveJson } from '../admin/fleet/live.
 import { LiveList, reused } from '../admin/fleet/live-list.ts'
 import { OtherNodes, publishedLines } from '../admin/fleet/nodes.ts'
 import type { ReportRules } from '../admin/reports/arms.ts'
-import { alertChanges } from '../admin/store/alerts.ts'
+import { type AlertChanges, alertChanges } from '../admin/store/alerts.ts'
 import type { Store } from '../admin/store/index.ts'
 import { StoreThread } from '../admin/store/store-thread.ts'
 import { Derived } from '../opd/base/derived.ts'
@@ -23,9 +23,11 @@ import { figuresOf } from './node-figures.ts'
 export interface LiveSuppliers {
   suppliers: (ReturnType<LiveDeps['suppliers']>[number] & { opd: ReturnType<LiveDeps['opd']> })[]
   rules: ReportRules
+  /** Milliseconds. */
+  attributionWindow: number
 }
 
-/** What operators, and alerts, have decided. */
+/** What operators, and guards, have decided. */
 export interface LiveDecisions {
   holds: string[]
   unchecked: string[]
@@ -119,8 +121,13 @@ export class LiveThread {
 }
 
 function parseSuppliers(text: string) {
-  const { suppliers, rules } = JSON.parse(text) as LiveSuppliers
-  return { suppliers, rules, opd: new Map(suppliers.map(({ id, opd }) => [id, opd])) }
+  const { suppliers, rules, attributionWindow } = JSON.parse(text) as LiveSuppliers
+  return {
+    suppliers,
+    rules,
+    attributionWindow,
+    opd: new Map(suppliers.map(({ id, opd }) => [id, opd])),
+  }
 }
 
 function parseDecisions(text: string) {
@@ -142,6 +149,7 @@ class LiveAnswers {
   private readonly list: LiveList
   private readonly db: Store['db']
   private readonly others: OtherNodes | null
+  private readonly configured: () => ReturnType<typeof parseSuppliers>
 
   constructor({ db, postgres }: Reader, first: LiveJob) {
     this.job = first
@@ -149,6 +157,7 @@ class LiveAnswers {
     const suppliers = new Derived(parseSuppliers)
     const decisions = new Derived(parseDecisions)
     const configured = () => suppliers.valueFrom(this.job.suppliers)
+    this.configured = configured
     const decided = () => decisions.valueFrom(this.job.decisions)
     const now = () => this.job.now
     const others = new OtherNodes({ db, node: first.counts.node, now: () => this.job.shared })
@@ -172,6 +181,11 @@ class LiveAnswers {
     this.list = new LiveList(this.deps)
   }
 
+  private async changesOf(now: number): Promise<AlertChanges> {
+    const { attributionWindow } = this.configured()
+    return alertChanges(this.db, await conditionsOf(this.deps), now, attributionWindow)
+  }
+
   private async endpointsOf(suppliers: readonly string[]): Promise<PublishedEndpoints[]> {
     const nodes = (await this.others?.read()) ?? []
     return nodes.map(({ node, suppliers: known }) => ({
@@ -185,8 +199,7 @@ class LiveAnswers {
     this.job = job
     const { task, counts } = job
     if (task.call === 'published') return publishedLines(await this.figures.valueFrom(counts))
-    if (task.call === 'alerts')
-      return JSON.stringify(await alertChanges(this.db, await conditionsOf(this.deps), job.shared))
+    if (task.call === 'alerts') return JSON.stringify(await this.changesOf(job.shared))
     if (task.call === 'endpoints') return JSON.stringify(await this.endpointsOf(task.suppliers))
     if (task.call === 'list') return this.list.answer(task)
     return task.call === 'funnel' ? funnelJson(this.deps, task) : liveJson(this.deps, task)

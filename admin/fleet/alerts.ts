@@ -58,14 +58,19 @@ export async function conditionsOf(live: LiveDeps): Promise<Condition[]> {
   const nodes = await live.nodes()
   await live.kept.read()
   const found: Condition[] = []
-  for (const { shown } of statesOf(live, nodes, true, () => true))
+  for (const { shown, figures } of statesOf(live, nodes, true, () => true)) {
+    const isRecorded = (figures?.funnel.notices['attributed'] ?? 0) > 0
     for (const { rule, level, text, fix } of shown.health.reasons)
       if (level !== 'none' && level !== 'ok' && !intended.has(rule))
-        found.push({ ...{ rule, level, text, fix }, supplier: shown.ssp, node: '' })
+        found.push({ ...{ rule, level, text, fix, isRecorded }, supplier: shown.ssp, node: '' })
+  }
   for (const node of nodes)
     for (const { rule, level, text } of nodeProblemsOf(node, nodes))
       if (!intended.has(rule))
-        found.push({ ...{ rule, level, text, fix: null }, supplier: '', node: node.node })
+        found.push({
+          ...{ rule, level, text, fix: null, isRecorded: false },
+          ...{ supplier: '', node: node.node },
+        })
   return found
 }
 

@@ -3,28 +3,29 @@
  * receiver. A condition is an alert once it has lasted for a minute; it ends when it has not been met for five.
  */
 import { type Kysely, type Selectable, sql } from 'kysely'
+import { dayNumber } from './arm-days.ts'
 import { day, hour } from './hour.ts'
 import type { Store } from './index.ts'
 import { type AlertRow, storable, type Tables } from './tables.ts'
 
-/** What is wrong now. `supplier`: '' for a node, `node`: '' for a supplier. */
-export type Condition = Pick<AlertRow, 'rule' | 'supplier' | 'node' | 'level' | 'text' | 'fix'>
+/** What is wrong. `supplier`: '' for a node, `node`: '' for a supplier. */
+type Found = Pick<AlertRow, 'rule' | 'supplier' | 'node' | 'level' | 'text' | 'fix'>
+
+/** What is wrong now. `isRecorded`: wins of the supplier were recorded in the last minutes. */
+export type Condition = Found & { isRecorded: boolean }
 
 export type Alert = Selectable<AlertRow>
 
-/**
- * Rules that say that the money of a supplier cannot be checked. While such an alert is open, no price of the supplier is lowered
- * on any node, and reports do not count its margin as proven.
- */
-export const uncheckedRules = [
-  'no_notices',
-  'notices_refused',
-  'notices_unattributed',
-  'price_too_low',
-] as const
+/** Rules that say why no win may be recorded. */
+const silentRules = ['no_notices', 'notices_refused', 'notices_unattributed'] as const
+/** Rules that say that the money of a supplier cannot be checked: reports do not count its margin as proven. */
+export const uncheckedRules = [...silentRules, 'price_too_low'] as const
 
-const areUnchecked = (alerts: readonly Pick<Alert, 'rule'>[]) =>
-  alerts.some(({ rule }) => (uncheckedRules as readonly string[]).includes(rule))
+/**
+ * Milliseconds for which notices may be late, at least. Once such an alert is that old, and no win was recorded meanwhile, a guard
+ * acts: no price of the supplier is lowered. Wins say that a part of the notices can be trusted, and strangers may send others.
+ */
+const mayBeLate = 1_800_000
 
 /** Milliseconds until a condition is an alert, and until one that is not met has ended. */
 const lastsFor = 60_000
@@ -61,7 +62,7 @@ export async function takeRound(db: Kysely<Tables>, now: number): Promise<boolea
 
 /** What has changed since the rows were written: ids of rows, and what is new. */
 export interface AlertChanges {
-  begun: Condition[]
+  begun: Found[]
   /** Better or worse than before. */
   changed: Pick<Alert, 'id' | 'level' | 'text' | 'fix'>[]
   /** Conditions that have lasted long enough to be alerts. */
@@ -72,8 +73,9 @@ export interface AlertChanges {
   ended: number[]
   /** Conditions that ended before they were alerts. */
   over: number[]
-  /** The money of other suppliers than before cannot be checked. */
-  unchecked: boolean
+  /** Alerts for which a guard acts from now on, and no longer. */
+  guarded: number[]
+  released: number[]
 }
 
 const idsOf = (rows: readonly Alert[]) => rows.map(({ id }) => id)
@@ -84,18 +86,21 @@ const idsOf = (rows: readonly Alert[]) => rows.map(({ id }) => id)
  * @param db of all nodes, which is only read
  * @param found what is wrong
  * @param now milliseconds since 1970
+ * @param window milliseconds after which a bid without a notice counts as lost
  */
 export async function alertChanges(
   db: Kysely<Tables>,
   found: readonly Condition[],
   now: number,
+  window: number,
 ): Promise<AlertChanges> {
   const open = await db.selectFrom('alerts').selectAll().where('ended', 'is', null).execute()
   const known = new Map(open.map((row) => [keyOf(row), row]))
-  const begun = new Map<string, Condition>()
+  const begun = new Map<string, Found>()
   const changed: AlertChanges['changed'] = []
   const met = new Set<number>()
-  for (const problem of found) {
+  const unrecorded: Alert[] = []
+  for (const { isRecorded, ...problem } of found) {
     const condition = { ...problem, text: storable(problem.text), node: storable(problem.node) }
     const key = keyOf(condition)
     const row = known.get(key)
@@ -104,6 +109,7 @@ export async function alertChanges(
       continue
     }
     met.add(row.id)
+    if (!isRecorded) unrecorded.push(row)
     const { level, text, fix } = condition
     if (row.level !== level) changed.push({ id: row.id, level, text, fix })
   }
@@ -112,6 +118,7 @@ export async function alertChanges(
     ({ id, opened, began }) => met.has(id) && opened === null && began <= now - lastsFor,
   )
   const ended = missing.filter(({ gone }) => gone !== null && gone <= now - endsAfter)
+  const silent = await silentOnes(db, unrecorded, now - Math.max(window, mayBeLate))
   return {
     ...{ begun: [...begun.values()], changed },
     opened: idsOf(opening),
@@ -119,12 +126,38 @@ export async function alertChanges(
     gone: idsOf(missing.filter(({ gone, opened }) => opened !== null && gone === null)),
     ended: idsOf(ended),
     over: idsOf(missing.filter(({ opened }) => opened === null)),
-    unchecked: areUnchecked([...opening, ...ended]),
+    guarded: idsOf(open.filter((row) => row.acts === 0 && silent.has(row))),
+    released: idsOf(open.filter((row) => row.acts === 1 && !silent.has(row))),
   }
 }
 
+/** Of the alerts those that say since that time, or for longer, why no win is recorded, if none was recorded on its day or later. */
+async function silentOnes(
+  db: Kysely<Tables>,
+  alerts: readonly Alert[],
+  since: number,
+): Promise<Set<Alert>> {
+  const rules: readonly string[] = silentRules
+  const old = alerts.filter(
+    ({ rule, opened, began }) => rules.includes(rule) && opened !== null && began <= since,
+  )
+  const recorded = new Set<string>()
+  for (const part of slices([...new Set(old.map(({ supplier }) => supplier))])) {
+    const rows = await db
+      .selectFrom('arm_days')
+      .select('supplier')
+      .distinct()
+      .where('supplier', 'in', part)
+      .where('day', '>=', dayNumber(since))
+      .where('n', '>', 0)
+      .execute()
+    for (const { supplier } of rows) recorded.add(supplier)
+  }
+  return new Set(old.filter(({ supplier }) => !recorded.has(supplier)))
+}
+
 /**
- * Writes what has changed, and has all nodes read again which money cannot be checked.
+ * Writes what has changed, and has all nodes read again for which suppliers a guard acts.
  *
  * @param store of all nodes
  * @param changes of `alertChanges`
@@ -159,11 +192,13 @@ export async function writeAlerts(
       .set({ ended: sql<number>`gone`, ...(isSent ? { sent: 2 } : {}) })
       .where('id', 'in', part)
       .execute()
-  if (changes.unchecked) await bump(db)
+  await set(changes.guarded, { acts: 1 })
+  await set(changes.released, { acts: 0 })
+  if (changes.guarded.length + changes.released.length > 0) await bump(db)
 }
 
 /**
- * The suppliers whose money cannot be checked now.
+ * The suppliers for which a guard acts, since none of their money can be checked.
  *
  * @param db of all nodes
  */
@@ -172,8 +207,7 @@ export async function readUnchecked(db: Kysely<Tables>): Promise<Set<string>> {
     .selectFrom('alerts')
     .select('supplier')
     .distinct()
-    .where('rule', 'in', uncheckedRules)
-    .where('opened', 'is not', null)
+    .where('acts', '=', 1)
     .where('ended', 'is', null)
     .execute()
   return new Set(rows.map(({ supplier }) => supplier))

@@ -189,6 +189,8 @@ export interface AlertRow {
   /** Since when its condition has not been met; null: it is met. */
   gone: number | null
   ended: number | null
+  /** A guard keeps the prices of the supplier. */
+  acts: Generated<Flag>
   /** 1: the receiver has its begin, 2: and its end. */
   sent: Generated<number>
 }

@@ -179,7 +179,7 @@ const minutes = [
 
 /**
  * What was wrong with suppliers and nodes, from `began` to `ended`. `supplier` is '' if it was a node. `opened`: when it had lasted
- * long enough to be an alert. `gone`: since when the condition has not been met. `sent`: 1 if the receiver has the begin, 2 if it
+ * long enough to be an alert. `gone`: since when the condition has not been met. `acts`: 1 if a guard keeps the prices of the supplier. `sent`: 1 if the receiver has the begin, 2 if it
  * has the end. The one row of `alert_rounds` says when a node compared last, and when the receiver is called next.
  */
 const alerts = (postgres: boolean) => [
@@ -187,7 +187,7 @@ const alerts = (postgres: boolean) => [
     id ${postgres ? 'bigserial primary key' : 'integer primary key autoincrement'},
     rule text not null, supplier text not null, node text not null, level text not null,
     text text not null, fix text, began bigint not null, opened bigint, gone bigint, ended bigint,
-    sent integer default 0 not null)`,
+    acts integer default 0 not null, sent integer default 0 not null)`,
   'create unique index alerts_open on alerts (rule, supplier, node) where ended is null',
   'create index alerts_by_end on alerts (ended)',
   'create index alerts_by_supplier on alerts (supplier, rule)',

@@ -16,6 +16,8 @@ import { until } from '../../support/until.ts'
 import { webhookReceiver, webhookSecret } from '../../support/webhook.ts'
 
 const minute = 60_000
+/** Of attribution. */
+const window = 5 * minute
 
 interface Event {
   id: string
@@ -36,7 +38,7 @@ const opdOn: LiveState = {
 
 /** What two nodes see: acme answers `failed` of 100 requests not; the node may have a problem. */
 function world(now: () => number) {
-  const state = { failed: 0, held: false, low: 0, problems: [] as NodeFigures['problems'] }
+  const state = { failed: 0, held: false, awaited: 0, problems: [] as NodeFigures['problems'] }
   const live: LiveDeps = {
     async nodes() {
       const requests = { answer: 100 - state.failed, timeout: state.failed }
@@ -47,7 +49,7 @@ function world(now: () => number) {
           suppliers: {
             acme: {
               ...figures(requests),
-              funnel: { ...figures({}).funnel, cleared: 20, clearedLow: state.low },
+              awaited: state.awaited,
             },
           },
         },
@@ -72,7 +74,7 @@ onBoth(async (t, database) => {
   const nodes = [0, 1].map(
     () =>
       new Alerts({
-        changes: async () => alertChanges(store.db, await conditionsOf(live), now),
+        changes: async () => alertChanges(store.db, await conditionsOf(live), now, window),
         ...{ store, receiver: () => webhook, now: () => now, log },
       }),
   )
@@ -157,22 +159,34 @@ onBoth(async (t, database) => {
     .selectFrom('revision')
     .select('n')
     .executeTakeFirstOrThrow()
-  state.low = 20
-  await rounds(1)
-  t.same(await readUnchecked(store.db), new Set(), 'it has not lasted for a minute')
-  await rounds(1)
-  t.same(await readUnchecked(store.db), new Set(['acme']), 'no price is lowered')
-  state.low = 0
-  await rounds(4)
-  t.same(await readUnchecked(store.db), new Set(['acme']), 'not yet over')
+  state.awaited = 300
   await rounds(3)
+  t.match(last(), [{ rule: 'no_notices', state: 'open' }])
+  t.same(await readUnchecked(store.db), new Set(), 'notices may be late')
+  await rounds(30)
+  const acme = new Set(['acme'])
+  t.same(await readUnchecked(store.db), acme, 'no price is lowered')
+  const win = {
+    ...{ day: Math.floor(now / 86_400_000), supplier: 'acme', event: '', mode: 'revenue' },
+    ...{ arm: 'treated', currency: '', bids: 0, n: 1, priced: 0, margins: 0, squares: 0 },
+    ...{ spends: 0, spend_squares: 0, reduced: 0 },
+  }
+  await store.db.insertInto('arm_days').values(win).execute()
+  await rounds(1)
+  t.same(await readUnchecked(store.db), new Set(), 'a win was recorded')
+  await store.db.deleteFrom('arm_days').execute()
+  await rounds(1)
+  t.same(await readUnchecked(store.db), acme)
+  state.awaited = 0
+  await rounds(1)
   t.same(await readUnchecked(store.db), new Set())
   t.match(
     await store.db.selectFrom('revision').select('n').executeTakeFirst(),
-    { n: revision + 2 },
+    { n: revision + 4 },
     'all nodes are notified when it begins and when it ends',
   )
 
+  await rounds(6)
   await deleteAlerts(store.db, now + 91 * 24 * 60 * minute)
   t.same(await rows(), [], 'history is kept for 90 days')
 })
@@ -216,7 +230,7 @@ t.test('a redirection by the receiver is a fault, and is not followed', async (t
   const { port } = server.address() as AddressInfo
   const store = await storeAt(t, { url: 'sqlite::memory:' })
   const alerts = new Alerts({
-    ...{ store, changes: () => alertChanges(store.db, [], Date.now()) },
+    ...{ store, changes: () => alertChanges(store.db, [], Date.now(), window) },
     receiver: () => ({ url: `http://127.0.0.1:${port}/`, secret: webhookSecret }),
     ...{ now: Date.now, log: recordingLog().log },
   })
