@@ -23,7 +23,7 @@ export interface DirectorySnapshot {
   suppliers: ReadonlyMap<string, SupplierState>
   /** Integrations held at factor 1; `*` holds all. */
   holds: ReadonlySet<string>
-  /** Integrations whose money cannot be checked, as an open alert says: they are held at factor 1 as well. */
+  /** Integrations for which a guard acts, since none of their money can be checked: they are held at factor 1 as well. */
   unchecked: ReadonlySet<string>
   /** What operators have decided of endpoints. */
   overrides: readonly EndpointOverride[]

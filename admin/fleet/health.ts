@@ -19,7 +19,7 @@ interface Health {
 export interface HealthContext {
   opd: 'on' | 'shadow' | 'off' | 'invalid' | null
   held: boolean
-  /** An alert says that its money cannot be checked, so no price is lowered. */
+  /** A guard lowers no price, since none of its money can be checked. */
   unchecked: boolean
   /** Kept wins and kept spend against their floors. */
   kept: Level

@@ -44,7 +44,7 @@ export interface LiveDeps {
   kept: Pick<KeptSums, 'read' | 'armsOf'>
   suppliers(): readonly { id: string; name: string; account: string | null }[]
   holds(): ReadonlySet<string>
-  /** Suppliers whose money cannot be checked, as an open alert says. */
+  /** Suppliers for which a guard acts, since none of their money can be checked. */
   unchecked(): ReadonlySet<string>
   /** The base currency. */
   currency(): string
