@@ -94,7 +94,8 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
     const calls = (name: string) =>
       Number(new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1] ?? 0)
     t.ok(calls('eval') < 10, `${calls('eval')} commands of the client`)
-    t.equal(calls('hset'), 50, 'what they do')
+    // nodes mark at intervals that they live
+    t.ok(calls('hset') >= 50 && calls('hset') < 60, `${calls('hset')}: what they do`)
     const left = await client.pTTL('bidweir:bid:counted 49')
     t.ok(left > 0 && left <= 60_000, String(left))
   })
