@@ -11,7 +11,10 @@ import { type AlertRow, storable, type Tables } from './tables.ts'
 /** What is wrong. `supplier`: '' for a node, `node`: '' for a supplier. */
 type Found = Pick<AlertRow, 'rule' | 'supplier' | 'node' | 'level' | 'text' | 'fix'>
 
-/** What is wrong now. `isRecorded`: wins of the supplier were recorded in the last minutes. */
+/**
+ * What is wrong now. `isRecorded`: wins of the supplier were recorded in the last minutes. The sums of days do not have those of bids
+ * whose price a guard kept.
+ */
 export type Condition = Found & { isRecorded: boolean }
 
 export type Alert = Selectable<AlertRow>

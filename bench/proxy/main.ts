@@ -1,5 +1,5 @@
 /**
- * `npm run bench:proxy`: bidweir and its alternatives side by side, about 12 minutes; `-- --quick` takes two.
+ * `npm run bench:proxy`: bidweir and its alternatives side by side, about half an hour; `-- --quick` takes a few minutes.
  * `--proxies NAME,NAME` and `--only SECTION,SECTION` narrow it.
  */
 import { type Bench, bench, type Run } from '../harness/bench.ts'

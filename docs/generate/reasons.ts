@@ -40,7 +40,7 @@ const arms: Readonly<Record<Exclude<Arm, 'fixed'>, string>> = {
   below_floor: 'The price is below the floor, so the bid cannot win: factor 1.',
   outside: 'The auction is outside of the share that OPD may price: factor 1.',
   unchecked:
-    'A guard acts: an open alert says that the win notices of the supplier prove nothing. Factor 1.',
+    'A guard acts: no win of the supplier is recorded, and an alert has said for long why. Factor 1.',
   capped: 'OPD has taken off `opd.caps.perDay` on this day: factor 1.',
 }
 

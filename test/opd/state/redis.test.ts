@@ -86,16 +86,20 @@ t.test('two nodes on one Redis', { skip: redisAbsent }, async (t) => {
   t.test('bids share a command, and expire', async (t) => {
     const client = await createClient({ url: server.url }).connect()
     t.teardown(() => client.destroy())
-    const written = one.counts.written
-    await client.sendCommand(['CONFIG', 'RESETSTAT'])
-    for (let n = 0; n < 50; n++) one.shared.put(record(`counted ${n}`))
-    await until(() => one.counts.written === written + 50)
-    const stats = await client.info('commandstats')
-    const calls = (name: string) =>
-      Number(new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1] ?? 0)
+    const written = async () => {
+      const before = one.counts.written
+      await client.sendCommand(['CONFIG', 'RESETSTAT'])
+      for (let n = 0; n < 50; n++) one.shared.put(record(`counted ${n}`))
+      await until(() => one.counts.written === before + 50)
+      const stats = await client.info('commandstats')
+      return (name: string) =>
+        Number(new RegExp(`cmdstat_${name}:calls=(\\d+)`).exec(stats)?.[1] ?? 0)
+    }
+    let calls = await written()
+    // Once more if a node marked meanwhile that it lives, which it does every few seconds.
+    for (let again = 0; again < 2 && calls('hset') !== 50; again++) calls = await written()
     t.ok(calls('eval') < 10, `${calls('eval')} commands of the client`)
-    // nodes mark at intervals that they live
-    t.ok(calls('hset') >= 50 && calls('hset') < 60, `${calls('hset')}: what they do`)
+    t.equal(calls('hset'), 50, 'what they do')
     const left = await client.pTTL('bidweir:bid:counted 49')
     t.ok(left > 0 && left <= 60_000, String(left))
   })
