@@ -73,10 +73,14 @@ export type Opened = 'open' | Fault
 const { file: given, create, owns } = workerData as Opening
 const inMemory = given === ':memory:'
 const file = inMemory ? given : resolve(given)
+const busy = 5
 const cantOpen = 14
 const corrupt = 11
 /** Size of the log in bytes between two checkpoints. If a long reader lets it grow, it is truncated to this. */
 const keptLog = 16 * 1024 * 1024
+
+/** Milliseconds that a statement waits for the lock of another program. */
+const lockTimeout = 5000
 
 /** Log pages after which the service makes a checkpoint. */
 const checkpointPages = 1000
@@ -93,12 +97,27 @@ function createFile(): void {
   closeSync(openSync(file, 'a', 0o600))
 }
 
+/**
+ * Changes the file to WAL, which SQLite refuses at once, without its timeout, while another connection writes: commands that
+ * run at once change a new file.
+ */
+function useLog(database: DatabaseSync): void {
+  const end = performance.now() + lockTimeout
+  for (;;)
+    try {
+      database.exec('PRAGMA journal_mode = WAL')
+      return
+    } catch (error) {
+      if (faultOf(error).result !== busy || performance.now() > end) throw error
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10)
+    }
+}
+
 function connect(): DatabaseSync {
-  // from the first statement on: commands that run at once change a new file to WAL
-  const database = new DatabaseSync(file, { timeout: 5000 })
+  const database = new DatabaseSync(file, { timeout: lockTimeout })
+  useLog(database)
   // Acknowledged means on disk: FULL flushes the log at each commit.
   for (const pragma of [
-    'journal_mode = WAL',
     'synchronous = FULL',
     `journal_size_limit = ${keptLog}`,
     `wal_autocheckpoint = ${owns ? checkpointPages : 0}`,

@@ -14,9 +14,13 @@ async function world(t: Test) {
   t.teardown(() => database.close())
   const { call } = await serve(t, database)
   const store = await storeAt(t, database)
-  const admin = new pg.Client({ connectionString: database.url })
-  await admin.connect()
-  t.teardown(() => admin.end())
+  const connect = async () => {
+    const client = new pg.Client({ connectionString: database.url })
+    await client.connect()
+    t.teardown(() => client.end())
+    return client
+  }
+  const admin = await connect()
   t.equal((await call('POST', path, { dsp_seats: [seat('lead')] })).status, 201)
   const put = () => call('PUT', path, { dsp_seats: [{ name: 'lead', is_active: false }] })
   const others = 'from pg_stat_activity where pid <> pg_backend_pid() and backend_type = $1'
@@ -35,12 +39,16 @@ async function world(t: Test) {
       const waits = "wait_event_type = 'Lock'"
       await until(async () => ((await ended(waits)).rowCount ?? 0) > 0)
     },
-    /** Holds the row that a PUT waits for, during a function. */
+    /**
+     * Holds the row that a PUT waits for, during a function, by a connection of its own: within a transaction
+     * pg_stat_activity has only the connections of its first look at it.
+     */
     async held(during: () => Promise<void>, end: 'rollback' | 'commit' = 'rollback') {
-      await admin.query('begin')
-      await admin.query('update suppliers set revision = revision')
+      const holder = await connect()
+      await holder.query('begin')
+      await holder.query('update suppliers set revision = revision')
       await during()
-      await admin.query(end)
+      await holder.query(end)
     },
     /**
      * The answer to come of a PUT that waits for a lock. One that is answered before took a connection that set() had ended,

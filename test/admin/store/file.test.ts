@@ -17,7 +17,7 @@ import { openReader } from '../../../admin/store/reader.ts'
 import { entry } from '../../support/ledger-entry.ts'
 import { newFolder } from '../../support/process.ts'
 import { silent, storeAt } from '../../support/store.ts'
-import { until } from '../../support/until.ts'
+import { timePasses, until } from '../../support/until.ts'
 
 const refused = { name: 'StoreError', code: 'unavailable' }
 
@@ -48,6 +48,19 @@ t.test('commands that open a new file at once wait for each other', async (t) =>
       else faults.push(one.reason)
     t.same(faults, [])
   }
+})
+
+t.test('a file that another program writes to is waited for while it gets a log', async (t) => {
+  const file = `${newFolder()}/b.db`
+  const other = new DatabaseSync(file)
+  other.exec('create table other (x); begin immediate')
+  const opened = openStore(`sqlite:${file}`, { now: Date.now, log: silent })
+  await timePasses(300, 'the file is opened meanwhile')
+  other.exec('commit')
+  other.close()
+  const store = await opened
+  t.same(await store.lost(), [])
+  await store.close()
 })
 
 const moves: Record<string, (file: string) => void> = {
