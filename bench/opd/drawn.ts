@@ -4,6 +4,7 @@ import type { Block, Table } from '../harness/report.ts'
 import { mean, quantile, standardError } from '../harness/statistics.ts'
 import { type Control, controlled } from './controlled.ts'
 import { between, drive, sumOf } from './drive.ts'
+import type { Market, Offer } from './market.ts'
 import { drawnMarket, rarityOf } from './markets/drawn.ts'
 import { constrained } from './oracle.ts'
 import { source } from './random.ts'
@@ -26,6 +27,8 @@ export interface Found {
   all: number
   worst: number
   ownPrice: number
+  /** What lowered bids lost of wins, over what was expected to be lost; null: no bid was lowered. */
+  loss: number | null
 }
 
 /** `isRare`: win rates of .1 to 1 %. */
@@ -35,13 +38,25 @@ export function runDrawn(seed: number, bids: number, control: Control, isRare = 
   const { policy, delay, lost, window } = drawn()
   const keep = { wins: policy.minWinRate!, spend: policy.minSpend! }
   const reward = constrained((marketSeed) => drawn(marketSeed).market, seed, bids, keep)
-  let [atOwn, late] = [0, 0]
+  let [atOwn, late, loss, expected] = [0, 0, 0, 0]
+  let offer: Offer | null = null
   const { market, restore } = controlled(drawn().market, control)
-  const { rows } = drive(market, {
+  const watched: Market = {
+    ...market,
+    offer(n, now) {
+      offer = market.offer(n, now)
+      return offer
+    },
+  }
+  const { rows } = drive(watched, {
     ...{ bids, seed, policy, delay, lost, reward, rowBids },
     create: () => createLearner({ attributionWindow: window, slices: true }),
-    watch: (n, { arm, factor }) => {
+    watch: (n, { arm, factor, outBa, winIn, winOut }) => {
       if (n < bids / 2 || arm === 'holdout') return
+      if (arm === 'treated' && factor < 1) {
+        loss += offer!.wins(offer!.facts.inBa) - offer!.wins(outBa)
+        expected += winIn - winOut
+      }
       late++
       if (factor > 0.9999) atOwn++
     },
@@ -67,6 +82,7 @@ export function runDrawn(seed: number, bids: number, control: Control, isRare = 
     all: over(rows),
     worst,
     ownPrice: atOwn / late,
+    loss: expected > 0 ? loss / expected : null,
   }
 }
 
@@ -116,6 +132,7 @@ const said = {
   budget: 'share of the permitted loss that is used',
   worst: 'worst 10,000 bids: share kept less the floor',
   ownPrice: 'bids at their own price, last half',
+  loss: 'wins that lower prices lost, over what they were expected to lose, last half',
 } as const
 
 /** `about`: which markets. */
@@ -135,7 +152,7 @@ export function drawnTable(about: string, found: readonly Found[]): Block[] {
         ...(Object.keys(said) as (keyof typeof said)[]).map((name) =>
           quantiles(
             said[name],
-            found.map((one) => one[name]),
+            found.flatMap((one) => one[name] ?? []),
           ),
         ),
         ['floors missed by more than .3 points', '', `${missedOf(found)} of ${found.length}`],

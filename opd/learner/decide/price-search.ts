@@ -1,7 +1,8 @@
 /**
- * Searches the best price: argmax over p of (theta in + lambda - p) W(p) + s J(p). J is the integral of W from the lowest price
- * to p, and s the share of wins that pay the second price: they save what is below the price sent in any case. The coarse grid
- * is searched first (steps of 5 %), then the fine steps around its two best prices. W is made monotone from below.
+ * Searches the best price: argmax over p of (theta in + lambda - p) (W(p) - d W(in) (1 - p / in)) + s J(p). d is the doubt about what
+ * a cut of the price loses. J is the integral of W from the lowest price to p, and s the share of wins that pay the second price:
+ * they save what is below the price sent in any case. The coarse grid is searched first (steps of 5 %), then the fine steps around
+ * its two best prices. W is made monotone from below.
  */
 import type { Curve } from '../curve/curve.ts'
 import { coarse, coarseGrid, fineGrid } from './price-grid.ts'
@@ -30,10 +31,12 @@ export interface PriceQuery {
   reward: number
   /** Share of wins that pay the second price. */
   saving: number
+  /** Share of the wins at in that a price of 0 would lose beyond what the curve says, and others in proportion to their cut. */
+  doubt: number
 }
 
 export class PriceSearch {
-  /** Win probabilities at the best price and at in, after `best`. */
+  /** Win probabilities at the best price, less the doubt, and at in, after `best`. */
   winOut = 0
   winIn = 0
   private readonly prices = new Float64Array(room)
@@ -44,7 +47,9 @@ export class PriceSearch {
   /** The fine steps of `refine`, and their win probabilities. */
   private readonly fine = new Int32Array(roomFine)
   private readonly found = new Float64Array(roomFine)
-  private query: PriceQuery = { inBa: 1, lowest: 1, reward: 1, saving: 0 }
+  private query: PriceQuery = { inBa: 1, lowest: 1, reward: 1, saving: 0, doubt: 0 }
+  /** Win probability that is doubted of a price that is lower by 1. */
+  private doubted = 0
   private price = 0
   private worth = 0
 
@@ -56,6 +61,7 @@ export class PriceSearch {
     this.layGrid(curve, from, inBa)
     const { chances, count, ticks } = this
     const last = count - 1
+    this.doubted = (query.doubt * chances[last]!) / inBa
     if (saving > 0) curve.sweep(coarseGrid, ticks, chances, 1, last - 1, 1)
     else this.computeCoarse(curve, last)
     this.compact()
@@ -101,7 +107,7 @@ export class PriceSearch {
     let highest = 0
     for (let n = 0; n <= last; n = n < last && n + stride > last ? last : n + stride) {
       highest = Math.max(highest, chances[n]!)
-      best = Math.max(best, (reward - prices[n]!) * highest)
+      best = Math.max(best, (reward - prices[n]!) * this.known(prices[n]!, highest))
     }
     highest = 0
     for (let n = 0; n < last; n += stride) {
@@ -111,8 +117,16 @@ export class PriceSearch {
       if ((reward - price) * highest <= best) continue
       curve.sweep(coarseGrid, ticks, chances, n + 1, to - 1, 1)
       for (let index = n + 1; index < to; index++)
-        best = Math.max(best, (reward - prices[index]!) * chances[index]!)
+        best = Math.max(
+          best,
+          (reward - prices[index]!) * this.known(prices[index]!, chances[index]!),
+        )
     }
+  }
+
+  /** The win probability at a price, less what is doubted of it. */
+  private known(price: number, chance: number): number {
+    return Math.max(0, chance - this.doubted * (this.query.inBa - price))
   }
 
   /** Keeps the steps that were computed, made monotone. */
@@ -160,14 +174,15 @@ export class PriceSearch {
   /** The value of a price at or above coarse step `n`. Keeps the best price. */
   private valued(n: number, price: number, chance: number): number {
     const { saving, reward } = this.query
-    let worth = (reward - price) * chance
+    const won = this.known(price, chance)
+    let worth = (reward - price) * won
     if (saving > 0)
       worth +=
         saving * (this.saved[n]! + (price - this.prices[n]!) * 0.5 * (chance + this.chances[n]!))
     if (worth > this.worth) {
       this.worth = worth
       this.price = price
-      this.winOut = chance
+      this.winOut = won
     }
     return worth
   }

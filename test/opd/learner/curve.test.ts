@@ -57,10 +57,11 @@ t.test(
     for (let n = 0; n < runs; n++) {
       const inBa = 0.05 * 800 ** random()
       const [least, theta] = [0.01 + 0.89 * random(), 1 + 3 * random()]
+      const doubt = n % 2 === 0 ? 0 : 0.3 * random()
       const best = (saving: number) => {
         curve.loadBid(keysFrom(n % 5), Math.log(inBa), false)
         const reward = theta * inBa
-        const bid = { inBa, lowest: least * inBa, reward, other: 1.5 * reward, saving }
+        const bid = { inBa, lowest: least * inBa, reward, other: 1.5 * reward, saving, doubt }
         const price = chooser.best(curve, bid)
         return (theta * inBa - price) * chooser.winOut
       }
@@ -74,6 +75,25 @@ t.test(
     t.end()
   },
 )
+
+t.test('what is doubted of a price is taken off its wins before the best is chosen', (t) => {
+  const curve = trained(5, 4000)
+  const chooser = new PriceSearch()
+  curve.loadBid(keysFrom(1), 0, false)
+  const bid = { inBa: 1, lowest: 0.1, reward: 1.2, saving: 0 }
+  const found = [0, 0.1, 0.5].map((doubt) => {
+    const price = chooser.best(curve, { ...bid, doubt })
+    const known = curve.wins(price) - doubt * curve.wins(1) * (1 - price)
+    t.ok(Math.abs(chooser.winOut - known) < 1e-6, `${chooser.winOut} for ${known}`)
+    const others = Array.from({ length: 80 }, (_each, n) => 0.2 + n / 100)
+    const worth = (price: number) =>
+      (1.2 - price) * (curve.wins(price) - doubt * curve.wins(1) * (1 - price))
+    t.ok(worth(price) > 0.995 * Math.max(...others.map(worth)))
+    return price
+  })
+  t.ok(found[0]! < found[1]! && found[1]! < found[2]!, `${found}`)
+  t.end()
+})
 
 t.test('a snapshot of an older layout is refused', (t) => {
   const snapshot = createLearner({}).snapshot()

@@ -87,6 +87,20 @@ t.test('a cold model lowers the price, a little', (t) => {
 })
 
 t.test(
+  'where wins have a floor, a lower price is expected to lose more than the curve says',
+  (t) => {
+    const decided = (policy: Policy) =>
+      createLearner({}).decide(facts, { holdout: 0, explore: 0, ...policy }, 'k', 0, () => 0.5)
+    const [bound, unbound] = [decided({ minWinRate: 0.97 }), decided({ minWinRate: 0 })]
+    t.equal(bound.factor, unbound.factor, 'a cold model lowers both alike')
+    t.equal(bound.winIn, unbound.winIn)
+    const doubted = (unbound.winOut - bound.winOut) / (bound.winIn * (1 - bound.factor))
+    t.ok(doubted > 0.02 && doubted < 0.2, `${doubted} of the cut`)
+    t.end()
+  },
+)
+
+t.test(
   'before any notice the prices of a few bids are drawn, and most bids keep their own',
   (t) => {
     const learner = createLearner({})
