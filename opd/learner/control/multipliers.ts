@@ -180,7 +180,11 @@ export class Multipliers {
   }
 }
 
-/** Whether the policy has no floor: pure margin. */
+/**
+ * Whether a policy has no floor: pure margin.
+ *
+ * @param policy of the integration
+ */
 export const free = ({ minWinRate, minSpend }: Policy) =>
   minWinRate !== undefined && minWinRate <= 0 && (minSpend ?? minWinRate) <= 0
 
