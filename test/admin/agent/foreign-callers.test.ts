@@ -58,7 +58,8 @@ t.test(
     }
     const [answers, mutations] = out.concurrent
     t.equal(answers, 400, 'each call has its own answer')
-    t.ok(mutations > 300, `${mutations} prices`)
+    // the first 300 bids of a supplier are lowered without a notice, later ones hardly
+    t.ok(mutations > 280, `${mutations} prices`)
     t.equal(out.malformed, 'INVALID_ARGUMENT')
     t.equal(out.long, 'RESOURCE_EXHAUSTED')
     t.equal(out.unknown, 'UNIMPLEMENTED')

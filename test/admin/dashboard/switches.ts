@@ -115,6 +115,7 @@ export async function switches(t: Test, { base, api, page, faults }: ConsoleInBr
     await dialog.getByRole('button', { name: 'Add data center' }).click()
     await dialog.getByText(/^Not changed: .*client_qps/).waitFor()
     await press(page, 'Cancel')
+    await dialog.waitFor({ state: 'hidden' })
     await page.getByLabel('Allotment, requests / s').fill('')
     await press(page, 'Add data center')
     await confirm(page, 'Add data center', 'Data center ap-south is added.')
