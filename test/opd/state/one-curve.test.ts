@@ -50,7 +50,8 @@ t.test('nodes of 100 go on when the one that leads ends: nothing is lost', async
   t.same(errors, [])
 })
 
-for (const after of [0, 4000, 6500])
+// The next one leads within 4 s, may be due to fit its rows at once, and has shared the fit within another second.
+for (const after of [0, 4000, 5000])
   t.test(`the one that leads crashes ${after} ms after the last notice`, async (t) => {
     const { pass, spread, notify, crash, close } = cluster(3, 0, 60)
     t.teardown(close)
