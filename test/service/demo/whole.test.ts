@@ -62,9 +62,14 @@ t.test('margin, win rate and uplift move, then it ends cleanly', async (t) => {
   const first = await seen(
     ({ margin, kept, uplift }) => margin > 0 && kept !== null && uplift !== null,
   )
-  const later = await seen(({ wins, margin }) => wins > first.wins + 200 && margin > first.margin)
-  t.not(later.kept!.at, first.kept!.at)
-  t.not(later.uplift!.at, first.uplift!.at)
+  // On a busy machine kept wins and uplift follow the wins later.
+  const later = await seen(
+    ({ wins, margin, kept, uplift }) =>
+      wins > first.wins + 200 &&
+      margin > first.margin &&
+      kept?.at !== first.kept!.at &&
+      uplift?.at !== first.uplift!.at,
+  )
   t.ok(later.uplift!.at > 0, 'what is optimised earns more than the holdout')
   for (const term of ['today', 'kept wins', 'kept spend', 'uplift', 'in truth'])
     t.match(said, new RegExp(`^ +${term}  `, 'm'), `${term} is explained`)
