@@ -12,6 +12,7 @@
 
 import { hash } from 'node:crypto'
 import { hashText } from '../base/hash.ts'
+import { uncountedMemory } from '../base/uncounted-memory.ts'
 import type { BidLog } from '../ports.ts'
 import {
   maxRecordBytes,
@@ -138,10 +139,13 @@ const headBytes = linkBytes + entryHeadBytes
 const maxChain = 1024
 const noPosition = -1
 
-interface Slab {
-  number: number
+interface SlabMemory {
   bytes: Buffer
   view: DataView
+}
+
+interface Slab extends SlabMemory {
+  number: number
   entries: number
   /** Time of its newest record. */
   newest: number
@@ -162,7 +166,15 @@ function entriesOf({ bytes, entries }: Slab): number[] {
   return starts
 }
 
-/** The bid log of this process, in slabs of memory: the oldest slab is dropped when the limit of memory is reached. */
+function newMemory(): SlabMemory {
+  const { buffer } = uncountedMemory(slabBytes)
+  return { bytes: Buffer.from(buffer), view: new DataView(buffer) }
+}
+
+/**
+ * The bid log of this process, in slabs of memory: the oldest slab is dropped when the limit of memory is reached. The memory of
+ * dropped slabs is kept for the next ones.
+ */
 export class LocalBidLog implements BidLog {
   readonly stats = { entries: 0, bytes: 0, evicted: 0, expired: 0 }
   private readonly now: () => number
@@ -172,6 +184,7 @@ export class LocalBidLog implements BidLog {
   private readonly rows: number
   private readonly heads: Float64Array
   private readonly slabs = new Map<number, Slab>()
+  private readonly spare: SlabMemory[] = []
   private oldest = 0
   private current: Slab | null = null
   private offset = 0
@@ -301,21 +314,13 @@ export class LocalBidLog implements BidLog {
   private nextSlab(time: number): Slab {
     const { slabs, stats } = this
     const number = this.current === null ? 0 : this.current.number + 1
-    let spare: Slab | null = null
     for (let slab = slabs.get(this.oldest); slab !== undefined; slab = slabs.get(this.oldest)) {
       const expired = slab.newest < time - this.ttl
       if (!expired && slabs.size < this.maxSlabs && stats.entries < this.maxEntries) break
       this.drop(slab, expired ? 'expired' : 'evicted')
-      spare = slab
     }
-    const bytes = spare?.bytes ?? Buffer.allocUnsafeSlow(slabBytes)
-    const slab = {
-      number,
-      bytes,
-      view: spare?.view ?? new DataView(bytes.buffer, bytes.byteOffset, slabBytes),
-      entries: 0,
-      newest: 0,
-    }
+    const { bytes, view } = this.spare.pop() ?? newMemory()
+    const slab = { number, bytes, view, entries: 0, newest: 0 }
     slabs.set(number, slab)
     stats.bytes += slabBytes
     this.offset = 0
@@ -324,6 +329,7 @@ export class LocalBidLog implements BidLog {
 
   private drop(slab: Slab, why: 'evicted' | 'expired'): void {
     this.slabs.delete(slab.number)
+    this.spare.push({ bytes: slab.bytes, view: slab.view })
     this.stats.entries -= slab.entries
     this.stats[why] += slab.entries
     this.stats.bytes -= slabBytes

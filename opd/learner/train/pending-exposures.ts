@@ -9,6 +9,7 @@
  * A ticket (slot and generation) finds a slot, so that a win removes its exposure in one step. All slots take less than 64 MB,
  * at any rate of bids: when they fill, one exposure in 2, 4 or 8 is kept, and counts as so many.
  */
+import { uncountedMemory } from '../../base/uncounted-memory.ts'
 import { writeTicket } from '../exposure.ts'
 import { featureBytes, hasFeatures } from '../features.ts'
 import { bytesOf, reader } from '../frame.ts'
@@ -24,7 +25,7 @@ const slotsMost = 2 ** 20
 /** Slots are allocated in chunks, so that a node with little traffic has one chunk. */
 class Chunk {
   /** The memory of all that follows. */
-  readonly all = new Uint8Array(perChunk * (4 + 2 + 1 + featureBytes))
+  readonly all = uncountedMemory(perChunk * (4 + 2 + 1 + featureBytes))
   readonly next = new Int32Array(this.all.buffer, 0, perChunk)
   readonly generation = new Uint16Array(this.all.buffer, 4 * perChunk, perChunk)
   /** 0: free, or removed but still linked in its bucket. */
