@@ -17,6 +17,7 @@ import { type Running, startPeers, supplierIds } from './peers.ts'
 import { profileOfRequests } from './profile.ts'
 import { measureHandshakes, measureRoads } from './roads.ts'
 import { stallsOfLoop } from './stalls.ts'
+import { variation } from './variation.ts'
 import { twoProcesses } from './workers.ts'
 
 const options = {
@@ -173,7 +174,7 @@ function costs(plan: Plan, all: Results): Block[] {
   ]
 }
 
-const short = { rounds: [3, 1], window: [1500, 300] } as const
+const short = { rounds: [5, 1], window: [1500, 300] } as const
 const paths = (kind: string) => [`/bid/bench?kind=${kind}`]
 
 async function open(run: Run<Options>): Promise<State> {
@@ -273,6 +274,19 @@ await bench<Options, State>({
     beside: {
       title: 'Beside scrapes and reloads: latency at a fixed rate',
       run: (run, { caller, supplier }) => besideOtherWork(run, caller, supplier.url),
+    },
+    variation: {
+      title: 'What the cost follows: the mix, closed loop, 64 connections',
+      async run(run, state) {
+        const proxies = await state.proxies()
+        const two = proxies.filter(({ name }) => name === 'bidweir' || name === 'nginx')
+        return variation(run, async (ms) => {
+          const costs: Record<string, number> = {}
+          for (const proxy of two)
+            costs[proxy.name] = (await measure(state, proxy, { warm: 0, measure: ms })).cost
+          return costs
+        })
+      },
     },
     keys: {
       title: 'Keys of endpoints: CPU microseconds of the exchange of a no-bid',

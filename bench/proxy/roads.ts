@@ -214,7 +214,7 @@ export async function measureRoads(run: Report, caller: Caller, origin: Origin):
   const alone: ReturnType<typeof codecsAlone>[] = []
   for (const road of roads) {
     const load = run.quick ? { warm: 200, measure: 300 } : {}
-    const samples = await inTurns(run.quick ? 1 : 5, subjects, (subject) =>
+    const samples = await inTurns(run.quick ? 1 : 9, subjects, (subject) =>
       measure(subject, road, load),
     )
     const [cost, other] = subjects.map((subject) => median(samples.get(subject)!)) as [
