@@ -174,7 +174,7 @@ function costs(plan: Plan, all: Results): Block[] {
   ]
 }
 
-const short = { rounds: [5, 1], window: [1500, 300] } as const
+const short = { rounds: [3, 1], window: [1500, 300] } as const
 const paths = (kind: string) => [`/bid/bench?kind=${kind}`]
 
 async function open(run: Run<Options>): Promise<State> {
