@@ -44,15 +44,13 @@ function correlation(one: readonly number[], other: readonly number[]): number {
   return both / Math.sqrt(squares * sum((n) => (other[n]! - otherCenter) ** 2))
 }
 
-/**
- * @param measure CPU microseconds of a request, of bidweir and of nginx, each in a window of so many milliseconds
- */
+/** @param measure CPU microseconds of a request, of bidweir and of nginx, each in a window of so many milliseconds */
 export async function variation(
   { quick, say }: Pick<Run, 'quick' | 'say'>,
   measure: (ms: number) => Promise<Readonly<Record<string, number>>>,
 ): Promise<Block[]> {
   const cycles = sizes.map(({ words, ...rest }) => ({ ...rest, cycle: cycleOf(words) }))
-  const rounds = quick ? 4 : 60
+  const [rounds, window] = quick ? [4, 200] : [60, 600]
   const figures = new Map<string, number[]>()
   const add = (label: string, value: number) => {
     const all = figures.get(label) ?? []
@@ -60,7 +58,7 @@ export async function variation(
     all.push(value)
   }
   for (let round = 0; round < rounds; round++) {
-    for (const [label, cost] of Object.entries(await measure(quick ? 200 : 600)))
+    for (const [label, cost] of Object.entries(await measure(window)))
       add(`${label}, us a request`, cost)
     for (const { label, reads, cycle } of cycles)
       add(`a read of ${label}, ns`, readTime(cycle, quick ? reads / 10 : reads))
@@ -73,7 +71,7 @@ export async function variation(
     correlation(all, bidweir).toFixed(2),
   ])
   return [
-    `${rounds} rounds of windows of .6 s. A read has the address that the read before it returned, so none begins before the other ends.`,
+    `${rounds} rounds of windows of ${window} ms. A read has the address that the read before it returned, so none begins before the other ends.`,
     { head: ['', '10 %', 'median', '90 %', 'correlation with the first row'], rows },
   ]
 }

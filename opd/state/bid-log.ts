@@ -166,11 +166,6 @@ function entriesOf({ bytes, entries }: Slab): number[] {
   return starts
 }
 
-function newMemory(): SlabMemory {
-  const { buffer } = uncountedMemory(slabBytes)
-  return { bytes: Buffer.from(buffer), view: new DataView(buffer) }
-}
-
 /**
  * The bid log of this process, in slabs of memory: the oldest slab is dropped when the limit of memory is reached. The memory of
  * dropped slabs is kept for the next ones.
@@ -319,12 +314,17 @@ export class LocalBidLog implements BidLog {
       if (!expired && slabs.size < this.maxSlabs && stats.entries < this.maxEntries) break
       this.drop(slab, expired ? 'expired' : 'evicted')
     }
-    const { bytes, view } = this.spare.pop() ?? newMemory()
+    const { bytes, view } = this.spare.pop() ?? this.takeMemory()
     const slab = { number, bytes, view, entries: 0, newest: 0 }
     slabs.set(number, slab)
-    stats.bytes += slabBytes
     this.offset = 0
     return slab
+  }
+
+  private takeMemory(): SlabMemory {
+    this.stats.bytes += slabBytes
+    const { buffer } = uncountedMemory(slabBytes)
+    return { bytes: Buffer.from(buffer), view: new DataView(buffer) }
   }
 
   private drop(slab: Slab, why: 'evicted' | 'expired'): void {
@@ -332,7 +332,6 @@ export class LocalBidLog implements BidLog {
     this.spare.push({ bytes: slab.bytes, view: slab.view })
     this.stats.entries -= slab.entries
     this.stats[why] += slab.entries
-    this.stats.bytes -= slabBytes
     this.oldest = slab.number + 1
   }
 

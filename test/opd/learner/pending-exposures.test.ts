@@ -35,6 +35,18 @@ t.test('an exposure is either taken or settled', (t) => {
   t.end()
 })
 
+t.test('their memory does not count for the garbage collector', (t) => {
+  const pending = new PendingExposures(60_000)
+  const bytes = bytesOf(1)
+  const before = process.memoryUsage()
+  for (let n = 0; n < 200_000; n++) pending.addExposure(bytes, 1000, () => 2000)
+  const { arrayBuffers, external } = process.memoryUsage()
+  const taken = arrayBuffers - before.arrayBuffers
+  t.ok(taken > 200_000 * featureBytes, `${taken} bytes taken`)
+  t.ok(external - before.external < taken / 2, `${external - before.external} of them count`)
+  t.end()
+})
+
 t.test('exposures are settled in slices, and one may be examined again', (t) => {
   const pending = new PendingExposures(60_000)
   for (let n = 0; n < 300; n++) pending.addExposure(bytesOf(n), 1000, () => 2000)
