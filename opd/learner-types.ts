@@ -213,6 +213,12 @@ export interface NodeLearner extends Learner {
    */
   resume(snapshot: Uint8Array): void
   /**
+   * Takes the pending exposures of the learner that it replaces in this process, so that their wins train it, too.
+   *
+   * @param replaced not used any more
+   */
+  takePending(replaced: NodeLearner): void
+  /**
    * While frozen, decisions change no multiplier and no guard. The caller must hold back notices.
    *
    * @param is false: it learns again

@@ -252,6 +252,10 @@ export class OnlineLearner implements NodeLearner {
     this.catchUp(deltaSums)
   }
 
+  takePending(replaced: NodeLearner): void {
+    if (replaced instanceof OnlineLearner) this.trainer.takePending(replaced.trainer)
+  }
+
   private *restoring(snapshot: Uint8Array, carries: boolean): Generator<undefined, void> {
     const read = yield* readingSnapshot(snapshot)
     // The first write of each memory page takes ten times as long as the copy.

@@ -42,13 +42,18 @@ export class ManagedLearner implements PricingLearner {
 
   /** After a rollback. */
   replace(inner: NodeLearner, epoch: number): void {
-    this.adopt(inner)
+    this.use(inner)
     this.mark = markOf(epoch)
     this.queued = []
   }
 
-  /** The model of other nodes, in the same epoch, for a node that has none. */
+  /** The model of other nodes, in the same epoch, for a node that has none. Bids that it has priced meanwhile still train it. */
   adopt(inner: NodeLearner): void {
+    inner.takePending(this.inner)
+    this.use(inner)
+  }
+
+  private use(inner: NodeLearner): void {
     this.inner = inner
     inner.freeze(this.isFrozen)
   }

@@ -76,6 +76,7 @@ class Sum implements NodeLearner {
     this.value = amountIn(snapshot)
     this.sent = this.value
   }
+  takePending() {}
   *sharing(taken: () => void): Generator<undefined, Uint8Array[]> {
     yield
     taken()

@@ -12,6 +12,11 @@ export class LostExposures {
     if (!(this.startedAt > 0)) this.startedAt = now
   }
 
+  /** Those of a model that is replaced in the same process: it was started then. */
+  startedWith({ startedAt }: LostExposures): void {
+    this.startedAt = startedAt
+  }
+
   /** The exposures that were pending in a snapshot of this time, and those after it until this start, are lost. */
   lose(snapshotAt: number): void {
     this.snapshotAt = snapshotAt

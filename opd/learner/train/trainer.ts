@@ -58,7 +58,7 @@ export class Trainer
     >
 {
   readonly delays = new NoticeDelays()
-  readonly pending: PendingExposures
+  pending: PendingExposures
   readonly log = new UpdateLog()
   /** Updates of other nodes. */
   readonly received: Received
@@ -334,6 +334,12 @@ export class Trainer
       this.suppliers.tried.forgetPending()
     } else if (pending.length > 0) this.pending.restoreExposures(pending)
     else for (const { bytes, weight } of exposures) this.keep(bytes, weight)
+  }
+
+  /** Takes the exposures of the trainer that this one replaces in the same process: they were not lost. */
+  takePending({ pending, lostExposures }: Trainer): void {
+    this.pending = pending
+    this.lostExposures.startedWith(lostExposures)
   }
 
   /** Keeps an exposure that was pending before the restart. */

@@ -1,7 +1,11 @@
 import t from 'tap'
-import { encodeEnvelope } from '../../../opd/state/envelope.ts'
+import { readDelta } from '../../../opd/learner/snapshot.ts'
+import { rowBytes, rowOf } from '../../../opd/learner/train/update-log.ts'
+import { decodeEnvelope, encodeEnvelope } from '../../../opd/state/envelope.ts'
 import { keepEvery } from '../../../opd/state/model-bus.ts'
+import { ModelManager } from '../../../opd/state/model-manager.ts'
 import { ModelSync } from '../../../opd/state/model-sync.ts'
+import { bid, pure, start } from '../../support/learners.ts'
 import { operatorOf } from '../../support/model-control.ts'
 import {
   isSum,
@@ -14,6 +18,9 @@ import {
 } from '../../support/model-sync.ts'
 import { newFolder } from '../../support/process.ts'
 import { until } from '../../support/until.ts'
+
+const partsOf = (rows: Uint8Array) =>
+  Array.from({ length: rows.length / rowBytes }, (_each, n) => rowOf(rows, n * rowBytes).part)
 
 t.test('nodes exchange updates, and follow a rollback together', async (t) => {
   const bus = memoryBus({ keepsLeases: true })
@@ -129,6 +136,51 @@ t.test(
       await modelSync.round()
       t.not(await bus.readModel('revenue', 'whole'), null, 'shared')
     }
+  },
+)
+
+t.test(
+  'a bid that a node has priced before it took the shared model still trains it',
+  async (t) => {
+    const bus = memoryBus({ keepsLeases: true })
+    const node = () => {
+      const modelManager = new ModelManager({
+        ...{ dir: null, attributionWindow: 1000, now: () => start, log },
+      })
+      const options = { modelManager, bus, log, now: roundClock(), timers: false }
+      const modelSync = new ModelSync(options)
+      t.teardown(async () => {
+        await modelSync.close()
+        await modelManager.close()
+      })
+      return { learner: modelManager.learnerOf('revenue'), modelSync }
+    }
+    const exposed = ({ learner }: ReturnType<typeof node>, time: number) =>
+      learner.expose(
+        learner.decide(bid(2, 1), pure, 'k', time, () => 0.9),
+        2,
+        time,
+      )
+    const first = node()
+    first.learner.win(exposed(first, start), 2, start)
+    first.learner.advance(start)
+    for (let n = 0; n < 6; n++) await first.modelSync.round()
+
+    const late = node()
+    const features = exposed(late, start + 10)
+    await late.modelSync.round()
+    t.match(late.modelSync.counts, { taken: 2 }, 'of both modes')
+    late.learner.advance(start + 50)
+    late.learner.win(features, 2, start + 60)
+    const { last } = await bus.fetch('revenue', '0')
+    await late.modelSync.round()
+    const { deltas } = await bus.fetch('revenue', last)
+    const sent = deltas.map(({ bytes }) => decodeEnvelope(Buffer.from(bytes))!.delta)
+    t.same(
+      sent.flatMap((delta) => partsOf(readDelta(delta)!.rows)),
+      ['lost', 'paid'],
+      'the exposure and its win',
+    )
   },
 )
 
