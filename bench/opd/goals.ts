@@ -76,6 +76,8 @@ const keptMarkets: { market: string; marketOf: MarketOf; atLeast: number }[] = [
   })),
 ]
 
+/** Notices of wins and losses say the lowest winning price, and none is lost. */
+const everyNotice = { minimumToWin: true, lost: 0 }
 const keeps = { wins: { atLeast: 0.97 }, spend: { atLeast: 0.97 }, worst: { atLeast: 0.965 } }
 const share = { atLeast: 0.147, atMost: 0.153 }
 const balances = { atLeast: 0.995, also: { share, shareAll: share } }
@@ -100,6 +102,14 @@ const constrainedGoals: Goal[] = [
         { market, atLeast: 0.8, also: keeps },
       ),
     ),
+  ...keptMarkets.map(({ market, marketOf }) =>
+    goal(
+      '3c',
+      'the same, each notice arrives and multipliers see the true loss of each price',
+      (seed, bids) => underConstraints(marketOf, seed, bids, everyNotice, 'true loss'),
+      { market, bids: 30_000, seeds: 8, atLeast: market === 'synthetic' ? 0.75 : 0.8 },
+    ),
+  ),
   goal('4', balanced, (seed, bids) => marginMode(synthetic, seed, bids), balances),
   goal('4', balanced, (seed, bids) => marginMode(replay, seed, bids), {
     ...{ market: 'replay', bids: 100_000, ...balances },

@@ -1,6 +1,7 @@
 /** Measures one goal by one run on one seed. */
 import { createLearner, type Policy } from '../../opd/learner.ts'
 import { isAlarm } from '../../opd/shared/arms.ts'
+import { type Control, controlled } from './controlled.ts'
 import {
   between,
   type Driven,
@@ -91,12 +92,18 @@ export function underConstraints(
   seed: number,
   bids: number,
   options: Partial<DriveOptions> = {},
+  control: Control = 'learner',
 ): Measured {
   const keep = { wins: kept.minWinRate!, spend: kept.minSpend! }
   const reward = once(`kept ${marketOf(seed).name} ${seed} ${bids}`, () =>
     constrained(marketOf, seed, bids, keep),
   )
-  const { rows } = run(marketOf, seed, { bids, policy: kept, reward, rowBids: 1000, ...options })
+  const { market, restore } = controlled(marketOf(seed), control)
+  const { rows } = run(() => market, seed, {
+    ...{ bids, policy: kept, reward, rowBids: 1000 },
+    ...options,
+  })
+  restore()
   const all = between(rows, 0)
   const half = between(rows, 0.5)
   const notes = {
