@@ -110,7 +110,7 @@ export function underConstraints(
     all: ratio(all),
     wins: all.wins / all.winsBase,
     spend: all.spend / all.spendBase,
-    worst: worstWindow(rows, 50_000, 20_000),
+    worst: worstWindow(rows, bids / 3, (2 * bids) / 15),
     theta: reward.theta,
     lambda: reward.lambda,
   }

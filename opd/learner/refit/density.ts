@@ -8,7 +8,7 @@ import { binOf, estimate, placesOf, type Uses } from './places.ts'
 import type { Rows } from './rows.ts'
 
 /** The prior of a placement counts as much as so many rows. */
-const strength = 60
+const strength = 20
 /** Distributions must increase the log likelihood of a supplier's rows by more, or the form alone is used. */
 const leastGain = 3
 /** Rounds of expectation-maximisation, which converges slowly: of rows that predict others, and of all rows. */

@@ -5,7 +5,7 @@ import type { Form } from './form.ts'
 import type { Rows } from './rows.ts'
 
 /** A placement with fewer rows has no distribution. */
-const fewest = 30
+const fewest = 5
 /** Rows of younger bids are left out: a bid without a notice may still be won. */
 const grown = 0.9
 /** The prior mean is the mean form of so many rows of a placement. */

@@ -86,7 +86,8 @@ interface Shape {
 function chosenShape(rows: Rows, form: Form, observed: Observations): Shape {
   if (rows.count === 0) return { shared: new Map(), priors: familyPriors, spiky: new Set() }
   const [a = 0, b = 0, c = 0, q = 0, t = 0] = allOf(rows, [pA, pB, pC, pQ, pT])
-  const isOther = (row: number) => (row & 1) === 1
+  // By a hash, because bids of two placements may alternate.
+  const isOther = (row: number) => Math.imul(row, 0x9e3779b1) < 0
   const half = rows.weight.map((weight, row) => (isOther(row) ? 0 : weight))
   const other = rows.weight.map((weight, row) => (isOther(row) ? weight : 0))
   const rate = winRate(rows)

@@ -7,21 +7,23 @@ import { source } from '../../support/random.ts'
 const start = 1_760_000_000_000
 const late = 2e12
 
-/** Bids of one placement at random prices; notices come at once, with the lowest winning price where `least` has it. */
+/** Bids at random prices; notices come at once, with the lowest winning price where `least` has it. */
 function traffic(
   bids: number,
-  wins: (price: number) => boolean,
+  wins: (price: number, placement: number) => boolean,
   least: () => number | undefined,
+  placements = 1,
 ): Learner {
   const learner = createLearner({ attributionWindow: 5000 })
   const random = source(17)
   for (let n = 0; n < bids; n++) {
     const now = start + 100 * n
-    const facts = spot(1 + random())
+    const placement = n % placements
+    const facts = spot(1 + random(), placement)
     const decision = learner.decide(facts, { minWinRate: 0 }, `k${n}`, now, random)
     const price = facts.inBa * (0.3 + 0.7 * random())
     const features = learner.expose(decision, price, now)
-    const won = wins(price)
+    const won = wins(price, placement)
     if (won) learner.win(features, price, now + 10, least())
     else if (least() !== undefined) learner.lose(features, least()!, now + 10)
     learner.advance(now)
@@ -29,13 +31,13 @@ function traffic(
   learner.advance(start + 100 * bids + 60_000)
   return learner
 }
-const spot = (inBa: number): BidFacts => ({
+const spot = (inBa: number, placement = 0): BidFacts => ({
   supplier: 'acme',
   mode: 'revenue',
   inBa,
   floor: 0,
   publisher: 'p',
-  placement: 's',
+  placement: `s${placement}`,
 })
 const none = () => undefined
 
@@ -99,6 +101,26 @@ t.test('lowest winning prices train both sides, so fewer rows are needed', (t) =
   const censored = error(traffic(600, wins, none))
   const notified = error(traffic(600, wins, () => drawn))
   t.ok(notified < 0.6 * censored, `${notified}, ${censored} without`)
+  t.end()
+})
+
+t.test('a dozen bids of a placement show its price', (t) => {
+  const leastOf = (placement: number) => 0.5 + 0.01 * placement
+  let least = 0
+  const wins = (price: number, placement: number) => {
+    least = leastOf(placement)
+    return price >= least
+  }
+  const learner = traffic(12 * 60, wins, () => least, 60)
+  learner.applyRefit(refit(learner.refitJob(late)!))
+  const steps = Array.from({ length: 60 }, (_each, placement) => {
+    const [below, above] = [0.97, 1.03].map((by) =>
+      learner.chance(spot(1.5, placement), by * leastOf(placement)),
+    )
+    return above! - below!
+  })
+  const step = steps.reduce((sum, one) => sum + one, 0) / steps.length
+  t.ok(step > 0.3, `${step}`)
   t.end()
 })
 
