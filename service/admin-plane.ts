@@ -39,6 +39,7 @@ import { Derived } from '../opd/base/derived.ts'
 import type { Log } from '../opd/base/log.ts'
 import { LoopTurn } from '../opd/base/loop-turn.ts'
 import { metricsOf } from '../opd/base/metrics.ts'
+import { createSlices } from '../opd/base/slices.ts'
 import { snapshotCatalog } from '../opd/state/snapshot-catalog.ts'
 import type { ConfigRef } from './bid-path.ts'
 import { withoutSecrets } from './config/hidden.ts'
@@ -198,13 +199,16 @@ export async function openAdminPlane(
     },
   }
   const currency = () => current.config.currency.base
-  const suppliersText = new Derived((config: Config) => {
-    const listed = listedSuppliers(config).map((supplier) => {
-      return { ...supplier, opd: opdState(engine.integration(supplier.id)) }
-    })
+  const suppliersText = new Derived(async (config: Config) => {
+    const slices = createSlices()
+    const suppliers: LiveSuppliers['suppliers'] = []
+    for (const supplier of listedSuppliers(config)) {
+      suppliers.push({ ...supplier, opd: opdState(engine.integration(supplier.id)) })
+      await slices.next()
+    }
     const { attributionWindow } = config.opd
     const rules = reportSettings(config)
-    return JSON.stringify({ suppliers: listed, rules, attributionWindow } satisfies LiveSuppliers)
+    return JSON.stringify({ suppliers, rules, attributionWindow } satisfies LiveSuppliers)
   })
   const decisionsText = new Derived(({ holds, unchecked, suppliers: known }: DirectorySnapshot) => {
     const all = [...known].map(([id, { datacenters }]) => {

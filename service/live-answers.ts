@@ -62,7 +62,7 @@ interface LiveJob {
 interface AskDeps {
   store: Store
   counts: () => Promise<NodeCounts>
-  suppliers: () => string
+  suppliers: () => Promise<string>
   decisions: () => string
   /** Stores what this node has counted so far. */
   flush: () => Promise<unknown>
@@ -102,11 +102,13 @@ export class LiveThread {
     const { store, suppliers, decisions, now } = this.deps
     // an API client that reads everything does not poll
     const isPoll = task.call !== 'live' || task.query.ssp !== undefined
-    const [counts] = await Promise.all(
-      isPoll ? [this.counts(), this.flush()] : [this.deps.counts(), this.flushNow()],
-    )
+    const [known, counts] = await Promise.all([
+      suppliers(),
+      isPoll ? this.counts() : this.deps.counts(),
+      isPoll ? this.flush() : this.flushNow(),
+    ])
     return this.thread.run({
-      ...{ task, counts, suppliers: suppliers(), decisions: decisions() },
+      ...{ task, counts, suppliers: known, decisions: decisions() },
       ...{ now: now(), shared: store.clock() },
     })
   }

@@ -53,7 +53,7 @@ const lastHalf =
 
 const pureGoals: Goal[] = [
   goal('1', 'pure margin, last half', lastHalf(synthetic), { seeds: 4, atLeast: 0.97 }),
-  goal('1', 'pure margin, last tenth', (seed, bids) => pureMargin(synthetic, seed, bids, 0.9), {
+  goal('1b', 'pure margin, last tenth', (seed, bids) => pureMargin(synthetic, seed, bids, 0.9), {
     bids: 1_000_000,
     seeds: 1,
     atLeast: 0.98,
