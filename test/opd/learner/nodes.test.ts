@@ -10,6 +10,8 @@ import { createLearner, type Learner, refit } from '../../../opd/learner.ts'
 import { apart, bid, chances, long, off, pure, start, trained } from '../../support/learners.ts'
 
 const deltaHead = 16
+const mean = (values: readonly number[]) =>
+  values.reduce((sum, value) => sum + value, 0) / values.length
 
 /** Wins that a snapshot counts, of notices here and at other nodes. */
 const winsOf = (learner: Learner) =>
@@ -21,10 +23,12 @@ t.test('eight nodes have the model that one node with all bids would have', (t) 
     return off(learner)
   }
   const alone = fitted(trained(1, 12_000, 10)[0]!)
-  for (const [node, learner] of trained(8, 12_000, 10).entries()) {
-    const among = fitted(learner)
-    t.ok(among < alone + 0.01, `node ${node} is ${among} off, one alone ${alone}`)
-  }
+  // With half of the bids it would be .009 more, with an eighth .035. Fits differ, because rows that arrived in another order are
+  // divided into other halves.
+  const among = trained(8, 12_000, 10).map(fitted)
+  t.ok(mean(among) < alone + 0.005, `on average ${mean(among)} off, one alone ${alone}`)
+  for (const [node, error] of among.entries())
+    t.ok(error < alone + 0.015, `node ${node} is ${error} off, one alone ${alone}`)
   t.end()
 })
 
