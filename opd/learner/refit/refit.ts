@@ -7,6 +7,7 @@ import { means } from '../curve/priors.ts'
 import { fitDensities, spikySuppliers } from './density.ts'
 import { Form } from './form.ts'
 import { readJob, writeFitted } from './job.ts'
+import type { Uses } from './places.ts'
 import {
   familyPriors,
   formPlaces,
@@ -125,14 +126,17 @@ function chosenShape(rows: Rows, form: Form, observed: Observations): Shape {
       const mean = new Map(
         shared.map(([place, value], n) => [place, (value + swapped.shared[n]![1]) / 2]),
       )
-      return { loss: loss + swapped.loss, x, priors, shared: mean }
+      return { loss: loss + swapped.loss, x, swapped: swapped.x, priors, shared: mean }
     })
     .reduce((best, fit) => (fit.loss < best.loss - leastGain ? fit : best))
-  form.x.set(best.x)
-  form.weight = half
-  const { shared, priors } = best
-  const spiky = spikySuppliers(rows, form, (row) => !isOther(row))
   form.weight = rows.weight
+  const { shared, priors, x, swapped } = best
+  const spikyAfter = (fit: Float64Array, uses: Uses) => {
+    form.x.set(fit)
+    return spikySuppliers(rows, form, uses)
+  }
+  // By both halves, as the shape: one of them may prefer distributions by chance.
+  const spiky = spikyAfter(x, (row) => !isOther(row)).intersection(spikyAfter(swapped, isOther))
   return { shared, priors, spiky }
 }
 
