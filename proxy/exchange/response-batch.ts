@@ -28,18 +28,19 @@ export class ResponseBatch {
 
   /** Copies `body`, and prices it before the event loop waits for other events. */
   priceSoon(exchange: Waiting, body: Buffer): void {
-    const { exchanges, bodies, bytes, used } = this
-    const to = used + body.length
-    if (to > maxBytes) {
+    const { exchanges, bodies, bytes } = this
+    if (this.used + body.length > maxBytes) this.priceAll()
+    if (body.length > maxBytes) {
       exchange.decode(Buffer.from(body))
       exchange.price()
       exchange.encode()
       return exchange.sendPriced()
     }
-    bytes.set(body, used)
+    const from = this.used
+    this.used += body.length
+    bytes.set(body, from)
     exchanges.push(exchange)
-    bodies.push(bytes.subarray(used, to))
-    this.used = to
+    bodies.push(bytes.subarray(from, this.used))
     if (exchanges.length === maxResponses) return this.priceAll()
     if (this.isScheduled) return
     this.isScheduled = true
