@@ -40,6 +40,7 @@ interface Indexer {
     found: number,
     out: number,
   ): number
+  integerMember(input: number, length: number, key: number): number
 }
 
 const malformed = 0
@@ -90,13 +91,25 @@ export class DocumentIndex {
    */
   indexWhole(body: Body): boolean {
     const { length } = body
-    if (length === 0 || (length > this.capacity && !this.reserve(length))) return false
+    if (length === 0 || !this.put(body)) return false
     const { input, marks, found, header } = this
-    if (typeof body === 'string') this.bytes.write(body, input, 'latin1')
-    else this.bytes.set(body, input)
     return (
       this.indexer.index(input, 0, length, length, marks, found << 2, header << 2) !== malformed
     )
+  }
+
+  /** `integerMember` of opd/json/scanner.ts; -1: it cannot be read. The index is no longer valid. */
+  integerMember(body: Body, key: number): number {
+    if (!this.put(body)) return -1
+    return this.indexer.integerMember(this.input, body.length, key)
+  }
+
+  /** Copies a document to the memory of the module. False: there is not enough of it. */
+  private put(body: Body): boolean {
+    if (body.length > this.capacity && !this.reserve(body.length)) return false
+    if (typeof body === 'string') this.bytes.write(body, this.input, 'latin1')
+    else this.bytes.set(body, this.input)
+    return true
   }
 
   /** Reserves 20 times the length of address space, of which most documents use little. False: there is not enough memory. */

@@ -91,6 +91,19 @@ export function createScanner(body: Body): Scanner | null {
   return index.indexWhole(body) ? new Scanner(body, index) : null
 }
 
+/**
+ * A member of the outermost object, read without an index. No scanner of a short document is valid afterwards.
+ *
+ * @param body at most `shortDocument` bytes; it may be malformed
+ * @param key its four ASCII characters, the first one in the lowest byte
+ * @returns its value, if that is a positive integer and the only one with this key; 0: it is not; null: the document has escapes of
+ *   ASCII characters, or the number has more than nine digits, a fraction or an exponent, and this does not read it
+ */
+export function integerMember(body: Body, key: number): number | null {
+  const value = shortIndex.integerMember(body, key)
+  return value < 0 ? null : value
+}
+
 /** An array whose elements are read later. */
 interface List {
   /** The records of the next element, and after the last one. */

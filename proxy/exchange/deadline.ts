@@ -1,5 +1,5 @@
 /** The time by which a bid request has its response: the route's timeout, or `tmax - tmaxMargin` if that is less (CONTRACT 3). */
-import { findTmax } from '../../opd/openrtb/request.ts'
+import { findTmax } from '../../opd/openrtb/tmax.ts'
 import { findProtobufTmax } from '../../opd/protobuf/request.ts'
 import type { OpenRtbFormat } from '../../opd/types.ts'
 import type { Supplier } from '../supplier.ts'

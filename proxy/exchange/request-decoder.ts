@@ -4,7 +4,7 @@
  */
 import { promisify } from 'node:util'
 import { constants, gunzip, gunzipSync, type ZlibOptions } from 'node:zlib'
-import { tmaxSearchBytes } from '../../opd/openrtb/request.ts'
+import { tmaxSearchBytes } from '../../opd/openrtb/tmax.ts'
 import type { Budget } from '../admission/overload.ts'
 import { isTooLarge } from './encoding.ts'
 import { claimedLength, type KeptGunzip } from './kept-gunzip.ts'

@@ -6,6 +6,7 @@
 import { asciiEscapes, foundEnd, highFrom, highTo, mark, slashFrom, slashTo } from './marks'
 
 export { literals } from './marks'
+export { integerMember } from './member'
 
 /** Deeper nesting is rejected. */
 const maxDepth: i32 = 1000

@@ -77,8 +77,41 @@ function isEscape(offset: usize): bool {
   )
 }
 
+/**
+ * The bytes that a backslash escapes: those after an odd number of backslashes. `escaped` is 1 if the block before escapes the first
+ * byte of this one.
+ */
+export function escapedBytes(slashes: u64, escaped: u64): u64 {
+  const starting = slashes & ~escaped
+  const follows = (starting << 1) | escaped
+  return (even ^ (sumOf(starting, follows) << 1)) & follows
+}
+
+/** Whether the last byte of the block escapes the first one of the next. */
+export function escapesNext(slashes: u64, escaped: u64): u64 {
+  const starting = slashes & ~escaped
+  return <u64>(sumOf(starting, (starting << 1) | escaped) < starting)
+}
+
+const even: u64 = u64.MAX_VALUE / 3
+
+/** The carry of the sum runs through each row of backslashes that begins at an odd place. */
+function sumOf(starting: u64, follows: u64): u64 {
+  return (starting & ~even & ~follows) + starting
+}
+
+/** Each bit becomes the parity of the bits up to it. */
+export function parities(bits: u64): u64 {
+  bits ^= bits << 1
+  bits ^= bits << 2
+  bits ^= bits << 4
+  bits ^= bits << 8
+  bits ^= bits << 16
+  return bits ^ (bits << 32)
+}
+
 /** A bit for each of 64 bytes. */
-function bits(a: v128, b: v128, c: v128, d: v128): u64 {
+export function bits(a: v128, b: v128, c: v128, d: v128): u64 {
   return (
     <u64>(<u32>i8x16.bitmask(a)) |
     ((<u64>(<u32>i8x16.bitmask(b))) << 16) |
@@ -169,13 +202,8 @@ export function mark(
     )
     let others: u64 = 0
     if ((slashes | escaped) !== 0) {
-      const even = u64.MAX_VALUE / 3
-      const starting = slashes & ~escaped
-      const follows = (starting << 1) | escaped
-      const oddStarts = starting & ~even & ~follows
-      const sum = oddStarts + starting
-      const after = (even ^ (sum << 1)) & follows
-      escaped = <u64>(sum < starting)
+      const after = escapedBytes(slashes, escaped)
+      escaped = escapesNext(slashes, escaped)
       others = after & ~quotes & ~slashes
       quotes &= ~after
       if (slashTo === 0) slashFrom = offset
@@ -186,15 +214,8 @@ export function mark(
       others &= others - 1
     }
 
-    // Each bit becomes the parity of the quotes up to it: 1 from an opening quote up to the closing one.
-    let strings = quotes
-    strings ^= strings << 1
-    strings ^= strings << 2
-    strings ^= strings << 4
-    strings ^= strings << 8
-    strings ^= strings << 16
-    strings ^= strings << 32
-    strings ^= inString
+    // 1 from an opening quote up to the closing one.
+    const strings = parities(quotes) ^ inString
     inString = <u64>(<i64>strings >> 63)
 
     // Most blocks have no control character at all.

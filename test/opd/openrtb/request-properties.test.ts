@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
-import { findTmax, readRequest } from '../../../opd/openrtb/request.ts'
+import { readRequest } from '../../../opd/openrtb/request.ts'
+import { findTmax } from '../../../opd/openrtb/tmax.ts'
 import { mutated, parses, respelled } from '../../support/json-bytes.ts'
 
 const runs = { numRuns: 1500 }
@@ -17,6 +18,10 @@ t.test('tmax is the one of the top level', async (t) => {
       fc.array(values),
       fc.dictionary(fc.constantFrom('tmax', 'b'), values),
       fc.constantFrom('tmax', '"tmax":3', '{'),
+      // 64 bytes are read at a time: whatever is read begins and ends anywhere in them.
+      fc.nat({ max: 70 }).map((length) => 'x'.repeat(length)),
+      fc.nat({ max: 70 }).map((length) => '\\'.repeat(length)),
+      fc.nat({ max: 70 }).map((length) => Array(length).fill([{}])),
     ),
   )
   fc.assert(
@@ -36,6 +41,25 @@ t.test('tmax is the one of the top level', async (t) => {
   t.equal(findTmax(Buffer.from(`{"tmax"${'\n'.repeat(90)}: 1200}`)), 1200)
   for (const pairs of [31, 32, 33, 200])
     t.equal(findTmax(`{"a":["${'x","'.repeat(pairs)}"],"tmax":7}`), 7, `behind ${pairs} pairs`)
+  for (let length = 0; length < 140; length++) {
+    t.equal(findTmax(`{"a":"${'y'.repeat(length)}","tmax":120}`), 120, `behind ${length} letters`)
+    t.equal(
+      findTmax(`{"a":{"b":"${'y'.repeat(length)}","tmax":120}}`),
+      undefined,
+      'of the second level',
+    )
+    t.equal(findTmax(`{"tmax":120,"a":"${'y'.repeat(length)}","tmax":120}`), undefined, 'twice')
+    t.equal(findTmax(`{"a":"${'\\'.repeat(2 * length)}","tmax":120}`), 120, 'behind backslashes')
+    t.equal(findTmax(`{"a":"${'\\'.repeat(2 * length + 1)}","tmax":120}`), undefined, 'in a string')
+  }
+  // The text before was longer.
+  t.equal(findTmax('{"tmax":12'), undefined)
+  t.equal(findTmax('{"tmax":123456789}'), 123456789)
+  t.equal(findTmax('{"tmax":12345678901}'), 12345678901)
+  t.equal(findTmax(`{"tmax":1${'0'.repeat(20)}}`), undefined, 'not a safe integer')
+  for (const number of ['5.0', '50e-1', '0.5e1']) t.equal(findTmax(`{"tmax":${number}}`), 5, number)
+  for (const number of ['0', '-5', '05', '5+', '"5"'])
+    t.equal(findTmax(`{"tmax":${number}}`), undefined, number)
   const reach = 64 * 1024
   const insertAt = (before: number) => {
     const start = `{"x":"${'y'.repeat(before - 15)}","tmax":`
