@@ -20,11 +20,10 @@ import { type OutgoingResponse, singleWrite, writeMessage } from '../wire/outgoi
 import {
   chunked,
   type RequestHead,
-  type RequestLine,
   readRequestHead,
-  readRequestLine,
   setLineAndLength,
 } from '../wire/request-head.ts'
+import { longestLine, type RequestLines } from '../wire/request-lines.ts'
 import { isTls, SocketReads } from '../wire/socket-reads.ts'
 import type { ConnectionLife, ConnectionLives } from './connection-life.ts'
 
@@ -169,6 +168,7 @@ abstract class FastReply implements Reply {
 }
 
 export interface FastLane extends ReplyLane {
+  readonly lines: RequestLines
   /** The exchange of this request. Null: the request belongs to the general lane, and nothing was sent or counted. */
   begin(inbound: Inbound, supplier: string, length: number): Exchange | null
   /** Passes the connection, and the bytes that were read, to the general lane. */
@@ -183,9 +183,6 @@ const noBytes = Buffer.alloc(0)
 const newConnection = 100
 /** Heads that are kept for a connection, without their first lines: a caller may send for several suppliers. */
 const headsOfCaller = 2
-const lineEnd = Buffer.from('\r\n')
-/** Bytes of a first line that is kept. */
-const longestLine = 512
 const noHead: RequestHead = {
   supplier: '',
   query: '',
@@ -215,8 +212,6 @@ export class FastConnection extends FastReply implements Inbound, BodySink {
   arrived = 0
   private readonly reads: SocketReads
   private readonly heads = new HeadTemplates<RequestHead>(headsOfCaller)
-  /** The last first line that was not long. */
-  private line: RequestLine | null = null
   private state: 'head' | 'body' | 'responding' | 'closed' = 'head'
   /** `performance.now()` at which the connection began to wait for the next bytes. */
   private since = performance.now()
@@ -272,7 +267,7 @@ export class FastConnection extends FastReply implements Inbound, BodySink {
     // A body that is short and complete is passed on as text.
     const length = count <= singleWrite ? count : longestLine + heads.reach
     const text = bytes.toString('latin1', 0, length)
-    const line = this.firstLine(bytes, text)
+    const line = this.lane.lines.read(bytes, text)
     const known = line === null ? null : heads.match(text, line.text.length)
     if (known !== null) {
       setLineAndLength(known, line!, heads.length)
@@ -285,17 +280,6 @@ export class FastConnection extends FastReply implements Inbound, BodySink {
     if (head.length !== chunked && line !== null)
       heads.keep(headText.slice(line.text.length), head, true)
     this.begin(head, bytes, count, text, end + 4)
-  }
-
-  /** Null: the line is long, incomplete, or not that of a bid request. */
-  private firstLine(bytes: Buffer, text: string): RequestLine | null {
-    const { line: last } = this
-    if (last !== null && text.slice(0, last.text.length) === last.text) return last
-    const end = bytes.subarray(0, longestLine).indexOf(lineEnd)
-    // A text of its own: a slice would keep the whole request in memory.
-    const line = end < 0 ? null : readRequestLine(bytes.toString('latin1', 0, end + 2))
-    if (line !== null) this.line = line
-    return line
   }
 
   /** `text`: the beginning of what was read. `from`: the position of the body. */

@@ -7,6 +7,7 @@ import { isIdle, pipelined, refuseBytes } from '../../opd/base/pipelining.ts'
 import { admitsCertificate } from '../admission/caller-certificate.ts'
 import type { ProxyConfig } from '../config.ts'
 import { closingResponse } from '../wire/headers.ts'
+import { RequestLines } from '../wire/request-lines.ts'
 import { watchChunkSizes } from './chunk-sizes.ts'
 import type { ConnectionLife, ConnectionLives } from './connection-life.ts'
 import { FastConnection, type FastLane } from './fast-connection.ts'
@@ -142,6 +143,7 @@ export class Listener {
       begin,
       lives,
       onClosed,
+      lines: new RequestLines(),
       config: () => this.config,
       handOver: (socket, life, bytes) => {
         if (this.isHttp2(socket, life, bytes)) return

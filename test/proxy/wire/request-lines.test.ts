@@ -1,0 +1,62 @@
+/** First lines that arrived before: what is kept is what the parser of the fast lane reads. */
+import { isDeepStrictEqual } from 'node:util'
+import t from 'tap'
+import { readRequestLine } from '../../../proxy/wire/request-head.ts'
+import { longestLine, RequestLines } from '../../../proxy/wire/request-lines.ts'
+import { mutated } from '../../support/fuzz/mutate.ts'
+import { lines } from '../../support/fuzz/requests.ts'
+import { source } from '../../support/random.ts'
+
+const fields = 'Host: a\r\nContent-Length: 2\r\n\r\n{}'
+const read = (kept: RequestLines, request: string) =>
+  kept.read(Buffer.from(request, 'latin1'), request)
+
+t.test('more lines than are kept, each in turn, are read as they are', async (t) => {
+  const kept = new RequestLines()
+  const requests = Array.from(
+    { length: 20_000 },
+    (_, n) => `POST /bid/s${n}?n=${n % 7} HTTP/1.1\r\n${fields}`,
+  )
+  for (const round of ['first', 'second'])
+    for (const [n, request] of requests.entries()) {
+      const line = read(kept, request)
+      if (line?.supplier !== `s${n}` || line.query !== `?n=${n % 7}`)
+        t.same(line, readRequestLine(request), `${round} ${n}`)
+    }
+  t.equal(read(kept, requests[1]!), read(kept, requests[1]!), 'a line is read once')
+})
+
+t.test('a damaged line is read as the parser of the fast lane reads it', async (t) => {
+  const random = source(11)
+  const kept = new RequestLines()
+  let found = 0
+  for (let count = 0; count < 30_000; count++) {
+    const request = mutated(`POST /bid/acme?a=1 HTTP/1.1\r\n${fields}`, random, lines)
+    const wanted = readRequestLine(request)
+    if (wanted !== null) found++
+    for (const time of [1, 2]) {
+      const line = read(kept, request)
+      if (!isDeepStrictEqual(line, wanted))
+        t.same(line, wanted, `${time}: ${JSON.stringify(request)}`)
+    }
+  }
+  t.ok(found > 1000, `${found} lines were valid`)
+})
+
+t.test('a long line, and one without its end, belong to the general lane', async (t) => {
+  const kept = new RequestLines()
+  const lineOf = (length: number) => {
+    const [start, end] = ['POST /bid/acme?', ' HTTP/1.1\r\n']
+    return `${start}${'q'.repeat(length - start.length - end.length)}${end}`
+  }
+  t.equal(read(kept, lineOf(longestLine) + fields)?.text, lineOf(longestLine))
+  t.equal(read(kept, lineOf(longestLine + 1) + fields), null)
+  for (const part of [
+    '',
+    'POST',
+    'POST /bid/',
+    'POST /bid/acme HTTP/1.1',
+    'POST /bid/acme HTTP/1.1\r',
+  ])
+    t.equal(read(kept, part), null, JSON.stringify(part))
+})
