@@ -1,4 +1,7 @@
-/** What the cost of a request follows on this machine: short windows of the mix in turns, with reads of memory between them. */
+/**
+ * What the cost of a request follows on this machine: short windows of the mix in turns, with reads of memory, and
+ * operations without memory, between them.
+ */
 import type { Run } from '../harness/bench.ts'
 import type { Block } from '../harness/report.ts'
 import { mean, quantile } from '../harness/statistics.ts'
@@ -35,6 +38,31 @@ function readTime(cycle: Int32Array, reads: number): number {
   return (took * 1e6) / reads
 }
 
+/**
+ * Nanoseconds of a round of eight operations that need neither memory nor each other's results: they are slower if the processor has
+ * a lower frequency, or if another thread, of whoever shares the machine, uses the units of this core.
+ */
+function computeTime(rounds: number): number {
+  let [a, b, c, d, e, f, g, h] = [1, 2, 3, 4, 5, 6, 7, 8]
+  const began = performance.now()
+  for (let count = 0; count < rounds; count++) {
+    a = (a! + (count ^ 3)) | 0
+    b = (b! ^ (count << 1)) | 0
+    c = (c! + (count & 7)) | 0
+    d = (d! ^ (count + 5)) | 0
+    e = (e! + (count | 9)) | 0
+    f = (f! ^ (count >> 1)) | 0
+    g = (g! + (count ^ 6)) | 0
+    h = (h! ^ (count - 4)) | 0
+  }
+  const took = performance.now() - began
+  if (!Number.isInteger(a! + b! + c! + d! + e! + f! + g! + h!)) throw new Error('not computed')
+  return (took * 1e6) / rounds
+}
+
+/** Rounds of one measurement. */
+const computeRounds = 20_000_000
+
 function correlation(one: readonly number[], other: readonly number[]): number {
   const [center, otherCenter] = [mean(one), mean(other)]
   const sum = (product: (index: number) => number) =>
@@ -62,6 +90,10 @@ export async function variation(
       add(`${label}, us a request`, cost)
     for (const { label, reads, cycle } of cycles)
       add(`a read of ${label}, ns`, readTime(cycle, quick ? reads / 10 : reads))
+    add(
+      'eight operations in registers, ns',
+      computeTime(quick ? computeRounds / 10 : computeRounds),
+    )
     if (round % 20 === 19) say(`  ${round + 1} of ${rounds} rounds`)
   }
   const [bidweir] = [...figures.values()] as [number[]]
