@@ -57,6 +57,8 @@ export async function questions(t: Test, { page, base, proxy, database, secret, 
   const question = (text: string, answer: (t: Test) => Promise<void>) =>
     t.test(text, async (t) => {
       await link('bidweir').click()
+      // The page before may have several rows of the supplier, its alerts.
+      await page.getByRole('columnheader', { name: 'Margin today' }).waitFor()
       await demo.waitFor()
       clicks = 0
       await answer(t)
