@@ -9,8 +9,9 @@ COPY . .
 RUN node node_modules/typescript/bin/tsc --project tsconfig.build.json
 # Pages, schemas and whatever else is read beside the code.
 RUN cp package.json dist/ && find . -maxdepth 1 -name '*.schema.json' -exec cp '{}' dist/ ';' && find admin proxy opd service -type f ! -name '*.ts' -exec cp --parents '{}' dist/ ';'
-# A quarter of the container's memory is the heap's; proxy/memory-shares.ts says who has the others.
-RUN printf '#!/bin/sh\nexec node --max-old-space-size-percentage=25 --enable-source-maps /app/dist/main.js "$@"\n' > bidweir && chmod 755 bidweir
+# A quarter of the container's memory is the heap's; proxy/memory-shares.ts says who has the others. V8 would compact the heap when
+# little traffic comes, and hold up for 50 to 150 ms what comes then (bench/proxy/PROFILE.md).
+RUN printf '#!/bin/sh\nexec node --max-old-space-size-percentage=25 --enable-source-maps --no-memory-reducer /app/dist/main.js "$@"\n' > bidweir && chmod 755 bidweir
 
 # What node, the launcher and `kubectl cp` need of the system: no package manager, no setuid program.
 FROM ${NODE} AS system
@@ -42,7 +43,7 @@ COPY --from=build /app/bidweir /usr/local/bin/bidweir
 # The compile cache: by the user and with the flags of the service, or Node.js would not use it. The other flags make each
 # build write the same bytes: a fixed seed, and no garbage collection meanwhile.
 RUN mkdir dist/.cache && chown 65532:65532 dist/.cache && setpriv --reuid=65532 --regid=65532 --clear-groups \
-  node --max-old-space-size-percentage=25 --enable-source-maps \
+  node --max-old-space-size-percentage=25 --enable-source-maps --no-memory-reducer \
   --random-seed=1 --single-threaded-gc --min-semi-space-size=128 --max-semi-space-size=128 \
   /image/compile-cache.mjs "$PWD/dist" "$PWD/dist/.cache" && \
   chown -R 0:0 dist/.cache && chmod -R a+rX dist/.cache

@@ -91,6 +91,8 @@ export async function startService(
   const authorities = join(folder.path, 'authorities.pem')
   if (authority !== undefined) writeFileSync(authorities, authority)
   const flags = [
+    // As `npm start` and the image.
+    '--no-memory-reducer',
     ...(probe === undefined ? [] : ['--import', probe.href]),
     ...(profile === '' ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]),
   ]

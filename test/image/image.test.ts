@@ -76,6 +76,7 @@ t.test('the image runs as 65532, writes to /data alone, and node is process 1', 
     /exec node --max-old-space-size-percentage=25 /,
     'the heap is a part of the memory',
   )
+  t.match(script, / --no-memory-reducer /, 'no collection that compacts the heap before a rise')
   t.ok(
     said('RUN')
       .filter((line) => line.includes('npm ci'))
@@ -236,7 +237,11 @@ t.test('the stages build in a clean folder, and what they make serves', needsRoo
     const [name = ''] = readdirSync(cache)
     const mine = join(dir, 'mine')
     const script = join(root, 'image/compile-cache.mjs')
-    const flags = ['--max-old-space-size-percentage=25', '--enable-source-maps']
+    const flags = [
+      '--max-old-space-size-percentage=25',
+      '--enable-source-maps',
+      '--no-memory-reducer',
+    ]
     const made = spawnSync(
       process.execPath,
       [...flags, script, join(image.root, 'app/dist'), mine],
