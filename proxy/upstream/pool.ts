@@ -168,7 +168,7 @@ export class ConnectionPool {
     return (
       connection.reusableUntil < now ||
       connection.connectedAt + maxAge < now ||
-      (this.distrusted.size > 0 && this.distrusted.has(connection))
+      this.distrusted.has(connection)
     )
   }
 

@@ -31,6 +31,8 @@ export class RequestLines {
       hash = Math.imul(hash ^ bytes[end]!, hashPrime)
     const place = (hash >>> 7) & (places - 1)
     const length = end + 2
+    // The memory of reads has older bytes behind those of this one.
+    if (length > text.length || length > longestLine) return null
     return (
       this.keptAt(place, text, length) ??
       this.keptAt(place ^ 1, text, length) ??
@@ -46,7 +48,6 @@ export class RequestLines {
   }
 
   private keep(place: number, bytes: Buffer, length: number): RequestLine | null {
-    if (length > longestLine) return null
     // A text of its own: a slice would keep the whole request in memory.
     const line = readRequestLine(bytes.toString('latin1', 0, length))
     if (line === null) return null

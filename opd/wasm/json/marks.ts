@@ -111,13 +111,18 @@ export function parities(bits: u64): u64 {
 }
 
 /** A bit for each of 64 bytes. */
-export function bits(a: v128, b: v128, c: v128, d: v128): u64 {
+function bits(a: v128, b: v128, c: v128, d: v128): u64 {
   return (
     <u64>(<u32>i8x16.bitmask(a)) |
     ((<u64>(<u32>i8x16.bitmask(b))) << 16) |
     ((<u64>(<u32>i8x16.bitmask(c))) << 32) |
     ((<u64>(<u32>i8x16.bitmask(d))) << 48)
   )
+}
+
+/** The same: whether the byte is that of `wanted`. */
+export function equalBits(a: v128, b: v128, c: v128, d: v128, wanted: v128): u64 {
+  return bits(i8x16.eq(a, wanted), i8x16.eq(b, wanted), i8x16.eq(c, wanted), i8x16.eq(d, wanted))
 }
 
 /** Bytes that are compared with. They are loaded before the loop: a constant in it would be put together in each block. */
@@ -188,18 +193,8 @@ export function mark(
     }
 
     // The bytes that a backslash escapes: those after an odd number of backslashes.
-    const slashes = bits(
-      i8x16.eq(a, slash),
-      i8x16.eq(b, slash),
-      i8x16.eq(c, slash),
-      i8x16.eq(d, slash),
-    )
-    let quotes = bits(
-      i8x16.eq(a, quote),
-      i8x16.eq(b, quote),
-      i8x16.eq(c, quote),
-      i8x16.eq(d, quote),
-    )
+    const slashes = equalBits(a, b, c, d, slash)
+    let quotes = equalBits(a, b, c, d, quote)
     let others: u64 = 0
     if ((slashes | escaped) !== 0) {
       const after = escapedBytes(slashes, escaped)

@@ -2,7 +2,7 @@
  * The value of one member of the outermost object, without an index: for `tmax`, which is read of every request, also of those
  * whose response is no bid.
  */
-import { bits, escapedBytes, escapesNext, parities } from './marks'
+import { equalBits, escapedBytes, escapesNext, parities } from './marks'
 
 const quote: u32 = 0x22
 /** Bytes that are compared with. They are loaded before a loop: a constant in it would be put together in each round. */
@@ -88,49 +88,27 @@ function integerUpTo(input: usize, length: i32, last: i32, key: u32): i32 {
   let escaped: u64 = 0
   for (let offset = 0; offset <= last + 4; offset += 64) {
     const from = input + <usize>offset
-    const a = v128.load(from)
-    const b = v128.load(from, 16)
-    const c = v128.load(from, 32)
-    const d = v128.load(from, 48)
-    let ends = bits(
-      i8x16.eq(a, quotes),
-      i8x16.eq(b, quotes),
-      i8x16.eq(c, quotes),
-      i8x16.eq(d, quotes),
-    )
-    const backslashes = bits(
-      i8x16.eq(a, slashes),
-      i8x16.eq(b, slashes),
-      i8x16.eq(c, slashes),
-      i8x16.eq(d, slashes),
-    )
+    let a = v128.load(from)
+    let b = v128.load(from, 16)
+    let c = v128.load(from, 32)
+    let d = v128.load(from, 48)
+    let ends = equalBits(a, b, c, d, quotes)
+    const backslashes = equalBits(a, b, c, d, slashes)
     if ((backslashes | escaped) !== 0) {
       ends &= ~escapedBytes(backslashes, escaped)
       escaped = escapesNext(backslashes, escaped)
     }
     const strings = parities(ends) ^ inString
     inString = <u64>(<i64>strings >> 63)
-    // `[` and `{`, and `]` and `}`, differ in the bit 0x20.
-    const opens =
-      ~strings &
-      bits(
-        i8x16.eq(v128.or(a, bit), opening),
-        i8x16.eq(v128.or(b, bit), opening),
-        i8x16.eq(v128.or(c, bit), opening),
-        i8x16.eq(v128.or(d, bit), opening),
-      )
-    const closes =
-      ~strings &
-      bits(
-        i8x16.eq(v128.or(a, bit), closing),
-        i8x16.eq(v128.or(b, bit), closing),
-        i8x16.eq(v128.or(c, bit), closing),
-        i8x16.eq(v128.or(d, bit), closing),
-      )
     // The last letters of strings that may be the key: their quotes may be in the next block.
-    let found =
-      strings &
-      bits(i8x16.eq(a, letters), i8x16.eq(b, letters), i8x16.eq(c, letters), i8x16.eq(d, letters))
+    let found = strings & equalBits(a, b, c, d, letters)
+    // `[` and `{`, and `]` and `}`, differ in the bit 0x20.
+    a = v128.or(a, bit)
+    b = v128.or(b, bit)
+    c = v128.or(c, bit)
+    d = v128.or(d, bit)
+    const opens = ~strings & equalBits(a, b, c, d, opening)
+    const closes = ~strings & equalBits(a, b, c, d, closing)
     for (; found !== 0; found &= found - 1) {
       const place = ctz(found)
       const start = offset + <i32>place - 4

@@ -59,4 +59,11 @@ t.test('a long line, and one without its end, belong to the general lane', async
     'POST /bid/acme HTTP/1.1\r',
   ])
     t.equal(read(kept, part), null, JSON.stringify(part))
+  const request = `POST /bid/acme HTTP/1.1\r\n${fields}`
+  for (let count = 0; count < request.indexOf('\n') + 1; count++)
+    t.equal(
+      kept.read(Buffer.from(request), request.slice(0, count)),
+      null,
+      `${count} bytes, and older ones behind them`,
+    )
 })
