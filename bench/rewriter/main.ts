@@ -13,6 +13,7 @@ import { inTurns, median } from '../harness/statistics.ts'
 import { bidRequests, bodies } from '../harness/traffic.ts'
 import { contextCosts } from './context.ts'
 import { engineCosts } from './engine.ts'
+import { tmaxCosts } from './tmax.ts'
 
 const [request] = bidRequests as [Buffer]
 const bid = bodies['bid']!
@@ -102,5 +103,6 @@ await bench({
     rewriter: { title: 'Beside parse and stringify', run: beside },
     engine: { title: 'The whole engine', run: engineCosts },
     context: { title: 'Contexts and the bid log', run: contextCosts },
+    tmax: { title: 'tmax, found before a request is sent', run: tmaxCosts },
   },
 })
