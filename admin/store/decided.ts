@@ -2,6 +2,7 @@
  * Decided bids, counted until they are handed on as rows: by hour, supplier, mode, arm and via, with the names of publisher,
  * domain and seat, and again with the facets.
  */
+import { getOrAdd } from '../../opd/base/get-or-add.ts'
 import type { DecisionObserver } from '../../opd/ports.ts'
 import { summable } from '../../opd/pricing/stats.ts'
 import type { Facets } from '../../opd/shared/facets.ts'
@@ -14,29 +15,32 @@ export type SeatRow = WithSeat<DecidedRow>
 /** The bids with some facets. */
 export type FacetsRow = Omit<DecidedRow, 'publisher' | 'domain'> & { facets: Facets }
 
-/** The rows of recent bids with these names; they differ in mode, arm or via. */
+/** The rows of bids with these names in one hour; they differ in mode, arm or via. */
 interface NamedRows {
-  supplier: string
+  /** The hour, milliseconds. */
+  begin: number
   publisher: string
   domain: string
   seat: string
   rows: SeatRow[]
 }
 
-/** A power of two. */
-const slots = 4096
-/** Slots, and combinations of facets, whose rows are handed on in one step: all at once would hold the event loop for 10 ms. */
-const slotsAtOnce = 256
+/** Places of a supplier's rows at first, and at most: powers of two. */
+const firstPlaces = 16
+const maxPlaces = 4096
+/** Rows are at the place of their names, or at one of the next. */
+const tries = 8
+/** Names with rows, of all suppliers: 10 MB. Bids with further ones are handed on one by one. */
+const maxNames = 32_000
+/** Rows, and combinations of facets, that are handed on in one step: all at once would hold the event loop for 10 ms. */
+const rowsAtOnce = 256
 const facetsAtOnce = 100
 /** Combinations of facets that are counted between two drains, 25 MB; those of more bids count as not known. */
 const maxFacets = 100_000
 
-const noRows = (): (NamedRows | null)[] => new Array(slots).fill(null)
-
 /** By three characters and the length of each name, which distinguish most of them. */
-const slotOf = (supplier: string, publisher: string, domain: string, seat: string) =>
-  (partOf(supplier) + 31 * partOf(publisher) + 997 * partOf(domain) + 4099 * partOf(seat)) &
-  (slots - 1)
+const hashOf = (publisher: string, domain: string, seat: string) =>
+  partOf(publisher) + 997 * partOf(domain) + 4099 * partOf(seat)
 
 function partOf(text: string): number {
   const { length } = text
@@ -44,6 +48,66 @@ function partOf(text: string): number {
   const last = text.charCodeAt(length - 1)
   const before = length === 1 ? 0 : text.charCodeAt(length - 2)
   return length + 7 * last + 61 * before + 131 * text.charCodeAt(length >> 1)
+}
+
+/** The rows of one supplier, by names: a key as text takes longer to build and hash than all else that is counted. */
+class SupplierRows {
+  /** Of names. */
+  count = 0
+  private places = new Array<NamedRows | null>(firstPlaces).fill(null)
+
+  find({ decidedAt: time, publisher, domain, seat = '' }: DecisionRecord): NamedRows | null {
+    const { places } = this
+    const hash = hashOf(publisher, domain, seat)
+    for (let tried = 0; tried < tries; tried++) {
+      const named = places[(hash + tried) & (places.length - 1)]!
+      if (named === null) return null
+      if (
+        named.publisher === publisher &&
+        named.domain === domain &&
+        named.seat === seat &&
+        time >= named.begin &&
+        time < named.begin + hour
+      )
+        return named
+    }
+    return null
+  }
+
+  /** Returns the rows that have lost their place, if any have. */
+  addRows(named: NamedRows): NamedRows[] {
+    const lost = this.count * 2 >= this.places.length ? this.grow() : []
+    const replaced = this.put(named)
+    return replaced === null ? lost : [...lost, replaced]
+  }
+
+  private grow(): NamedRows[] {
+    const { places } = this
+    if (places.length >= maxPlaces) return []
+    this.places = new Array<NamedRows | null>(places.length * 2).fill(null)
+    this.count = 0
+    return places.flatMap((named) => (named === null ? [] : (this.put(named) ?? [])))
+  }
+
+  private put(named: NamedRows): NamedRows | null {
+    const { places } = this
+    const hash = hashOf(named.publisher, named.domain, named.seat)
+    const first = hash & (places.length - 1)
+    for (let tried = 0; tried < tries; tried++) {
+      const place = (hash + tried) & (places.length - 1)
+      if (places[place] !== null) continue
+      places[place] = named
+      this.count++
+      return null
+    }
+    const replaced = places[first]!
+    places[first] = named
+    return replaced
+  }
+
+  *[Symbol.iterator](): Generator<SeatRow, void> {
+    for (const named of this.places) if (named !== null) yield* named.rows
+  }
 }
 
 const sumsOf = ({ decidedAt: time, supplier, mode, arm, via }: DecisionRecord) => ({
@@ -88,9 +152,10 @@ const facetsRow = (record: DecisionRecord): FacetsRow => ({
 export class DecidedBids implements DecisionObserver {
   private readonly addRow: (row: SeatRow) => void
   private readonly addFacets: (row: FacetsRow) => void
-  private recent = noRows()
-  /** The hour of the rows in `recent`, milliseconds. */
-  private begin = Number.NaN
+  /** Those that were handed on longest ago are first. */
+  private bySupplier = new Map<string, SupplierRows>()
+  /** Names with rows. */
+  private names = 0
   /** Facets of different suppliers and hours are different objects. */
   private byFacets = new Map<Facets, FacetsRow[]>()
 
@@ -100,10 +165,9 @@ export class DecidedBids implements DecisionObserver {
     this.addFacets = addFacets
   }
 
-  /** Called for every bid: to build and hash a key takes longer than all else that is counted. */
   decided(record: DecisionRecord, inBa: number, outBa: number): void {
     if (record.arm === 'test') return
-    count(this.rowsOf(record), record, inBa, outBa, seatRow)
+    this.countNames(record, inBa, outBa)
     const { facets } = record
     if (facets === undefined) return
     let rows = this.byFacets.get(facets)
@@ -115,66 +179,58 @@ export class DecidedBids implements DecisionObserver {
     count(rows, record, inBa, outBa, facetsRow)
   }
 
-  /** Takes all rows with names, and hands on some of them at each step. */
-  drain(): Generator<undefined, void> {
-    const taken = this.recent
-    this.recent = noRows()
-    return this.handOnRows(taken)
+  private countNames(record: DecisionRecord, inBa: number, outBa: number): void {
+    const ofSupplier = getOrAdd(this.bySupplier, record.supplier, () => new SupplierRows())
+    const known = ofSupplier.find(record)
+    if (known !== null) return count(known.rows, record, inBa, outBa, seatRow)
+    const rows: SeatRow[] = []
+    count(rows, record, inBa, outBa, seatRow)
+    if (this.names >= maxNames) return this.addRow(rows[0]!)
+    const { decidedAt, publisher, domain, seat = '' } = record
+    const before = ofSupplier.count
+    const named = { begin: hourOf(decidedAt), publisher, domain, seat, rows }
+    for (const { rows: lost } of ofSupplier.addRows(named)) for (const row of lost) this.addRow(row)
+    this.names += ofSupplier.count - before
+  }
+
+  /**
+   * Takes rows with names, and hands on some of them at each step.
+   *
+   * @param most names after which no further supplier's rows are taken
+   */
+  drain(most = Number.POSITIVE_INFINITY): Generator<undefined, void> {
+    const taken: SupplierRows[] = []
+    let left = most
+    for (const [supplier, rows] of this.bySupplier) {
+      if (left <= 0) break
+      this.bySupplier.delete(supplier)
+      this.names -= rows.count
+      left -= rows.count
+      taken.push(rows)
+    }
+    return handOn(taken, this.addRow, rowsAtOnce)
   }
 
   /** Takes all rows with facets, and hands on some of them at each step. */
   drainFacets(): Generator<undefined, void> {
     const taken = this.byFacets
     this.byFacets = new Map()
-    return this.handOnFacets(taken.values())
+    return handOn(taken.values(), this.addFacets, facetsAtOnce)
   }
+}
 
-  private *handOnRows(taken: readonly (NamedRows | null)[]): Generator<undefined, void> {
-    for (const [slot, named] of taken.entries()) {
-      for (const row of named?.rows ?? []) this.addRow(row)
-      if (slot % slotsAtOnce === slotsAtOnce - 1) yield
-    }
-  }
-
-  private *handOnFacets(taken: Iterable<FacetsRow[]>): Generator<undefined, void> {
-    let left = facetsAtOnce
-    for (const rows of taken) {
-      for (const row of rows) this.addFacets(row)
+/** @param atOnce rows of one step */
+function* handOn<Row>(
+  groups: Iterable<Iterable<Row>>,
+  add: (row: Row) => void,
+  atOnce: number,
+): Generator<undefined, void> {
+  let left = atOnce
+  for (const group of groups)
+    for (const row of group) {
+      add(row)
       if (--left > 0) continue
-      left = facetsAtOnce
+      left = atOnce
       yield
     }
-  }
-
-  private empty(slot: number): void {
-    for (const row of this.recent[slot]?.rows ?? []) this.addRow(row)
-    this.recent[slot] = null
-  }
-
-  private rowsOf({
-    decidedAt: time,
-    supplier,
-    publisher,
-    domain,
-    seat = '',
-  }: DecisionRecord): SeatRow[] {
-    if (!(time >= this.begin && time < this.begin + hour)) {
-      for (let slot = 0; slot < slots; slot++) this.empty(slot)
-      this.begin = hourOf(time)
-    }
-    const slot = slotOf(supplier, publisher, domain, seat)
-    const known = this.recent[slot] ?? null
-    if (
-      known !== null &&
-      known.publisher === publisher &&
-      known.domain === domain &&
-      known.seat === seat &&
-      known.supplier === supplier
-    )
-      return known.rows
-    this.empty(slot)
-    const rows: SeatRow[] = []
-    this.recent[slot] = { supplier, publisher, domain, seat, rows }
-    return rows
-  }
 }

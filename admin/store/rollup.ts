@@ -32,8 +32,12 @@ interface BufferedCountsOptions<Row> {
   sliceRows: number
   log: Log
   keyOf(row: Row): string
-  /** Called before each round: takes the rows that the caller still holds, and adds some of them at each step. */
-  drain?(): Generator<undefined, void>
+  /**
+   * Called before each round: takes rows that the caller still holds, and adds some of them at each step.
+   *
+   * @param most of which about so many are enough for the round; infinite: all are to be written
+   */
+  drain?(most: number): Generator<undefined, void>
   /** Called before the rows are written: writes those of which these are a part. */
   before?(): Promise<void>
   /** Adds the counts of `other` to `row`. */
@@ -123,7 +127,8 @@ function createBufferedCounts<Row extends { supplier: string }>(
     // before the first wait: a call after it has a round of its own
     const all = isWhole
     isWhole = false
-    if (options.drain !== undefined) await inSlices(options.drain())
+    const most = all ? Number.POSITIVE_INFINITY : roundRows - count
+    if (options.drain !== undefined) await inSlices(options.drain(most))
     await options.before?.()
     await writeAdded(() => (all || count > maxRows / 2 ? count : Math.min(count, roundRows)))
   }
@@ -234,7 +239,7 @@ export function createRollup(store: Store, log: Log): Rollup {
     (row) => addFacets(row),
   )
   const { addRow, flush, writeAll, close } = createBufferedCounts<SeatRow>({
-    drain: () => bids.drain(),
+    drain: (most) => bids.drain(most),
     what: 'decided bids',
     // 16 MB
     maxRows: 64_000,

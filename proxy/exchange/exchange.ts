@@ -84,7 +84,7 @@ export class Exchange implements Candidate, ResponseSink {
   private buffered: BufferedResponse | null = null
   /** From `price` to `encode`. */
   private priced: ProcessingResult | null = null
-  /** From `encode` to `sendPriced`. */
+  /** From `encode`, or from the end of a response that is not processed, to `sendEncoded`. */
   private encoded: EncodedResult | null = null
   /** What the caller has: the status, 0 without one, and bytes of the body. */
   private sentStatus = 0
@@ -271,7 +271,7 @@ export class Exchange implements Candidate, ResponseSink {
     this.buffer.count(body.length)
     this.upstreamEnded(now)
     this.countPrices(body)
-    // Calls the stages from `decode` to `sendPriced`, together with the other responses of this turn of the event loop.
+    // Calls the stages from `decode` to `sendEncoded`, together with the other responses of this turn of the event loop.
     this.context.batch.priceSoon(this, body)
   }
 
@@ -301,11 +301,14 @@ export class Exchange implements Candidate, ResponseSink {
     } else if (this.stage === 'buffering') {
       const body = this.buffer.wholeBody()
       this.countPrices(body)
-      if (!this.processed) return this.reply({ kind: 'unchanged', body })
+      if (!this.processed) {
+        this.encoded = { kind: 'unchanged', body }
+        return this.context.batch.sendSoon(this)
+      }
       this.decode(body)
       this.price()
       this.encode()
-      this.sendPriced()
+      this.sendEncoded()
     }
   }
 
@@ -363,7 +366,7 @@ export class Exchange implements Candidate, ResponseSink {
   private finishLate(priced: ProcessingResult): void {
     this.priced = priced
     this.encode()
-    this.sendPriced()
+    this.sendEncoded()
   }
 
   /** Encodes the result of `price`, if there is one already. */
@@ -377,7 +380,7 @@ export class Exchange implements Candidate, ResponseSink {
   }
 
   /** Sends the result, if there is one already. One that comes later is sent when it comes. */
-  sendPriced(): void {
+  sendEncoded(): void {
     const { encoded } = this
     this.encoded = null
     if (encoded !== null) this.finish(encoded)

@@ -2,16 +2,17 @@
  * Responses that arrive whole in one turn of the event loop are processed together once the sockets are read, stage by stage:
  * all are decoded, then all are priced, encoded and sent. The code and data of a stage then stay in the caches of the
  * processor. If each response was sent before the next is priced, sockets and kernel would displace them, and a bid would take
- * a quarter more CPU time. zlib, which decodes them, does so as well.
+ * a quarter more CPU time. zlib, which decodes them, does so as well. Responses that are not priced, such as no-bids, are sent
+ * together for the same reason: .98 of the CPU time of a no-bid.
  */
 import { writeRequests } from '../upstream/fast-client.ts'
 
 interface Waiting {
-  /** `body` is valid until `sendPriced` returns; `ownBytes` keeps it for longer. */
+  /** `body` is valid until `sendEncoded` returns; `ownBytes` keeps it for longer. */
   decode(body: Buffer): void
   price(): void
   encode(): void
-  sendPriced(): void
+  sendEncoded(): void
 }
 
 /** Bounds of a batch: it is priced in less than a millisecond, unless it has one long response. */
@@ -24,6 +25,8 @@ export class ResponseBatch {
   private used = 0
   private readonly exchanges: Waiting[] = []
   private readonly bodies: Buffer[] = []
+  /** With responses that are not priced. */
+  private readonly ready: Pick<Waiting, 'sendEncoded'>[] = []
   private isScheduled = false
 
   /** Copies `body`, and prices it before the event loop waits for other events. */
@@ -34,7 +37,7 @@ export class ResponseBatch {
       exchange.decode(Buffer.from(body))
       exchange.price()
       exchange.encode()
-      return exchange.sendPriced()
+      return exchange.sendEncoded()
     }
     const from = this.used
     this.used += body.length
@@ -42,6 +45,16 @@ export class ResponseBatch {
     exchanges.push(exchange)
     bodies.push(bytes.subarray(from, this.used))
     if (exchanges.length === maxResponses) return this.priceAll()
+    this.schedule()
+  }
+
+  /** Sends the response of this exchange, which is not priced, before the event loop waits for other events. */
+  sendSoon(exchange: Pick<Waiting, 'sendEncoded'>): void {
+    this.ready.push(exchange)
+    this.schedule()
+  }
+
+  private schedule(): void {
     if (this.isScheduled) return
     this.isScheduled = true
     setImmediate(this.priceScheduled)
@@ -58,14 +71,16 @@ export class ResponseBatch {
   }
 
   private priceAll(): void {
-    const { exchanges, bodies } = this
+    const { exchanges, bodies, ready } = this
     // First, so that the suppliers work on them while these responses are priced.
     writeRequests()
-    // No loop reads from a socket, so neither list grows.
+    // No loop reads from a socket, so no list grows.
+    for (const exchange of ready) exchange.sendEncoded()
+    ready.length = 0
     for (let index = 0; index < exchanges.length; index++) exchanges[index]!.decode(bodies[index]!)
     for (const exchange of exchanges) exchange.price()
     for (const exchange of exchanges) exchange.encode()
-    for (const exchange of exchanges) exchange.sendPriced()
+    for (const exchange of exchanges) exchange.sendEncoded()
     exchanges.length = 0
     bodies.length = 0
     this.used = 0

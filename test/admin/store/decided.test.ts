@@ -57,3 +57,43 @@ t.test('a drain has the bids before it, and none of those that come meanwhile', 
     ['before'],
   )
 })
+
+t.test('a drain of some names takes whole suppliers, those first that have waited longest', (t) => {
+  const added: SeatRow[] = []
+  const rows = bidsOf(added)
+  const decideAll = () => {
+    for (const supplier of ['s1', 's2', 's3'])
+      for (const publisher of ['p1', 'p2']) rows.decided(decided({ supplier, publisher }), 2, 1)
+  }
+  const handedOn = (most: number) => {
+    added.length = 0
+    drained(rows.drain(most))
+    return added.map(({ supplier, bids }) => `${supplier} ${bids}`)
+  }
+  decideAll()
+  t.same(handedOn(0), [])
+  t.same(handedOn(1), ['s1 1', 's1 1'])
+  decideAll()
+  t.same(handedOn(4), ['s2 2', 's2 2', 's3 2', 's3 2'], 'rows that wait take up later bids')
+  t.same(handedOn(Number.POSITIVE_INFINITY), ['s1 1', 's1 1'])
+  t.end()
+})
+
+t.test(
+  'each bid is counted once if many names have one place, or there are too many names',
+  (t) => {
+    const added: SeatRow[] = []
+    const rows = bidsOf(added)
+    const alike = Array.from({ length: 300 }, (_, n) => `${String(n).padStart(3, '0')}-x-y-z`)
+    const many = Array.from({ length: 40_000 }, (_, n) => `publisher-${n}`)
+    for (const publisher of [...alike, ...many, ...alike])
+      rows.decided(decided({ publisher, supplier: `s${publisher.charCodeAt(0)}` }), 2, 1)
+    drained(rows.drain())
+    const bids = new Map<string, number>()
+    for (const row of added) bids.set(row.publisher, (bids.get(row.publisher) ?? 0) + row.bids)
+    t.equal(bids.size, alike.length + many.length)
+    t.ok(alike.every((name) => bids.get(name) === 2))
+    t.ok(many.every((name) => bids.get(name) === 1))
+    t.end()
+  },
+)
