@@ -196,11 +196,11 @@ export class DecidedBids implements DecisionObserver {
   /**
    * Takes rows with names, and hands on some of them at each step.
    *
-   * @param most names after which no further supplier's rows are taken
+   * @param most names after which no further supplier's rows are taken, unless there are as many as are kept
    */
   drain(most = Number.POSITIVE_INFINITY): Generator<undefined, void> {
     const taken: SupplierRows[] = []
-    let left = most
+    let left = this.names < maxNames ? most : Number.POSITIVE_INFINITY
     for (const [supplier, rows] of this.bySupplier) {
       if (left <= 0) break
       this.bySupplier.delete(supplier)
