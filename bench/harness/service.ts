@@ -74,7 +74,8 @@ const text = (config: Config) => JSON.stringify({ ...base, ...config })
 
 /**
  * `probe`: a module that is imported into the process, and answers messages. `profile`: a folder for CPU profiles. `authority`: a
- * certificate that is trusted. `program`: `main.ts` of another checkout.
+ * certificate that is trusted. `program`: `main.ts` of another checkout. `nodeOptions`: those of Node.js, by default as `npm start`
+ * and the image give them.
  */
 export async function startService(
   config: Config,
@@ -83,7 +84,14 @@ export async function startService(
     profile = '',
     authority,
     program = main,
-  }: { probe?: URL; profile?: string; authority?: string | undefined; program?: string } = {},
+    nodeOptions = ['--no-memory-reducer'],
+  }: {
+    probe?: URL
+    profile?: string
+    authority?: string | undefined
+    program?: string
+    nodeOptions?: readonly string[]
+  } = {},
 ): Promise<Service> {
   const folder = newFolder()
   const file = join(folder.path, 'bidweir.yaml')
@@ -91,8 +99,7 @@ export async function startService(
   const authorities = join(folder.path, 'authorities.pem')
   if (authority !== undefined) writeFileSync(authorities, authority)
   const flags = [
-    // As `npm start` and the image.
-    '--no-memory-reducer',
+    ...nodeOptions,
     ...(probe === undefined ? [] : ['--import', probe.href]),
     ...(profile === '' ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`]),
   ]

@@ -10,6 +10,10 @@ export function quantile(values: Iterable<number>, share: number): number {
 
 export const median = (values: readonly number[]): number => quantile(values, 0.5)
 
+/** The median of the ratios of samples of the same round: what disturbs the machine for a while disturbs both. */
+export const ratioOf = (ones: readonly number[], others: readonly number[]): number =>
+  median(ones.map((one, round) => one / others[round]!))
+
 /** Of the mean. */
 export function standardError(values: readonly number[]): number {
   const average = mean(values)

@@ -9,12 +9,13 @@ import { bars } from '../harness/plot.ts'
 import { rss } from '../harness/process.ts'
 import type { Block, Table } from '../harness/report.ts'
 import { type Caller, startCaller, startOrigin } from '../harness/service.ts'
-import { inTurns, medians, spread } from '../harness/statistics.ts'
+import { inTurns, medians, ratioOf, spread } from '../harness/statistics.ts'
 import { besideOtherWork } from './beside.ts'
 import { idleConnections } from './idle.ts'
 import { costOfKeys } from './keys.ts'
 import { type Running, startPeers, supplierIds } from './peers.ts'
 import { profileOfRequests } from './profile.ts'
+import { riseOfRate } from './rise.ts'
 import { measureHandshakes, measureRoads } from './roads.ts'
 import { stallsOfLoop } from './stalls.ts'
 import { variation } from './variation.ts'
@@ -47,6 +48,8 @@ interface Plan {
   window: readonly [number, number]
   /** Milliseconds of each case before it is measured, for proxies that compile or keep a state for each supplier. */
   warmUp?: readonly [number, number]
+  /** What takes turns: the proxies, case by case, or the cases, proxy by proxy. */
+  turns?: 'proxies' | 'cases'
   blocks: (plan: Plan, all: Results, run: Run<Options>) => Block[]
 }
 /** Rows of proxies; a sample for each round and case. */
@@ -87,13 +90,20 @@ const section = (plan: Plan): Section => ({
     const started = await state.proxies()
     const proxies = started.filter(({ name }) => plan.proxies?.includes(name) ?? true)
     const results: Results = proxies.map(({ name, job }) => ({ name, job, samples: new Map() }))
-    for (const { label, ...load } of plan.cases) {
-      const window = { warm: run.quick ? 300 : 700, measure: plan.window[firstCase]! }
-      const first = { warm: 0, measure: plan.warmUp?.[firstCase] ?? 0 }
+    const window = { warm: run.quick ? 300 : 700, measure: plan.window[firstCase]! }
+    const first = { warm: 0, measure: plan.warmUp?.[firstCase] ?? 0 }
+    const subjectsOf = (cases: readonly Case[], some: readonly Running[]) =>
+      cases.flatMap(({ label, ...load }) => some.map((proxy) => ({ label, load, proxy })))
+    const groups =
+      plan.turns === 'cases'
+        ? proxies.map((proxy) => subjectsOf(plan.cases, [proxy]))
+        : plan.cases.map((one) => subjectsOf([one], proxies))
+    for (const group of groups) {
       if (first.measure > 0)
-        for (const proxy of proxies.filter(({ compiles }) => compiles))
+        for (const { proxy, load } of group.filter(({ proxy }) => proxy.compiles))
           await measure(state, proxy, { ...load, ...first })
-      const samples = await inTurns(plan.rounds[firstCase]!, proxies, async (proxy, round) => {
+      const all = await inTurns(plan.rounds[firstCase]!, group, async (subject, round) => {
+        const { label, load, proxy } = subject
         const sample = await measure(state, proxy, { ...load, ...window })
         const { cost, rate, p99, failed } = sample
         run.say(
@@ -101,8 +111,8 @@ const section = (plan: Plan): Section => ({
         )
         return sample
       })
-      for (const [nth, proxy] of proxies.entries())
-        results[nth]!.samples.set(label, samples.get(proxy)!)
+      for (const [{ label, proxy }, samples] of all)
+        results[proxies.indexOf(proxy)]!.samples.set(label, samples)
     }
     return [...(plan.note === undefined ? [] : [plan.note]), ...plan.blocks(plan, results, run)]
   },
@@ -110,6 +120,9 @@ const section = (plan: Plan): Section => ({
 
 const percent = (share: number) => `${Math.round(share * 100)} %`
 const ms = (value: number) => value.toFixed(1)
+const costsOf = (samples: readonly Sample[]) => samples.map(({ cost }) => cost)
+const times = (ones: readonly Sample[], others: readonly Sample[]) =>
+  ratioOf(costsOf(ones), costsOf(others)).toFixed(2)
 
 /** Everything about one case, with ratios to those that others know. */
 function full({ cases }: Plan, all: Results, run: Run<Options>): Block[] {
@@ -120,8 +133,7 @@ function full({ cases }: Plan, all: Results, run: Run<Options>): Block[] {
   }))
   const anchors = rows.filter(({ name }) => ['nginx', 'nginx + Lua', 'http-proxy'].includes(name))
   const nginx = rows.find(({ name }) => name === 'nginx')
-  const costs = nginx?.samples.map(({ cost }) => cost)
-  const variation = costs === undefined ? [] : [run.steady('nginx itself', costs)]
+  const variation = nginx === undefined ? [] : [run.steady('nginx itself', costsOf(nginx.samples))]
   const table: Table = {
     head: [
       ...['proxy', 'job', 'CPU us/request', ...anchors.map(({ name }) => `x ${name}`)],
@@ -130,11 +142,11 @@ function full({ cases }: Plan, all: Results, run: Run<Options>): Block[] {
     ],
     rows: rows.map((row) => [
       ...[row.name, row.job, row.cost.toFixed(1)],
-      ...anchors.map(({ cost }) => (row.cost / cost).toFixed(2)),
+      ...anchors.map(({ samples }) => times(row.samples, samples)),
       ...[row.rate.toFixed(0), ms(row.p50), ms(row.p90), ms(row.p99)],
       ...[(row.rss / 1e6).toFixed(0), row.failed],
       ...[percent(row.supplierIdle), percent(row.sourceIdle)],
-      percent(spread(row.samples.map(({ cost }) => cost))),
+      percent(spread(costsOf(row.samples))),
     ]),
   }
   const title = 'CPU microseconds per request, the mix, 64 connections'
@@ -163,15 +175,29 @@ const matrix = (cell: (sample: Sample) => string) => (plan: Plan, all: Results) 
 function costs(plan: Plan, all: Results): Block[] {
   const [table] = matrix(({ cost }) => cost.toFixed(1))(plan, all)
   const { head, rows } = table!
-  const nginx = all.find(({ name }) => name === 'nginx')
-  if (nginx === undefined) return [{ head, rows }]
-  const varied = (label: string) => spread(nginx.samples.get(label)!.map(({ cost }) => cost))
+  const [bidweir, nginx] = ['bidweir', 'nginx'].map((wanted) =>
+    all.find(({ name }) => name === wanted),
+  )
+  if (bidweir === undefined || nginx === undefined) return [{ head, rows }]
   return [
     {
-      head: [...head, 'nginx varied'],
-      rows: rows.map((cells, index) => [...cells, percent(varied(plan.cases[index]!.label))]),
+      head: [...head, 'bidweir x nginx', 'nginx varied'],
+      rows: plan.cases.map(({ label }, index) => {
+        const ofNginx = nginx.samples.get(label)!
+        const ratio = times(bidweir.samples.get(label)!, ofNginx)
+        return [...rows[index]!, ratio, percent(spread(costsOf(ofNginx)))]
+      }),
     },
   ]
+}
+
+/** CPU microseconds, and those of the last case by those of the first. */
+function growth(plan: Plan, all: Results): Block[] {
+  const [table] = matrix(({ cost }) => cost.toFixed(1))(plan, all)
+  const { head, rows } = table!
+  const [few, many] = [plan.cases[0]!.label, plan.cases.at(-1)!.label]
+  const ratios = all.map(({ samples }) => times(samples.get(many)!, samples.get(few)!))
+  return [{ head, rows: [...rows, [`${many} by ${few}`, ...ratios]] }]
 }
 
 const short = { rounds: [9, 1], window: [1000, 300] } as const
@@ -206,14 +232,14 @@ await bench<Options, State>({
   folder: import.meta.dirname,
   title: 'bench/proxy',
   about:
-    'Every proxy has one worker, and is between the same load source and the same supplier (raw sockets, ready bytes) on this machine. Rounds are interleaved, the proxies in turn in each, and figures are medians over rounds; only ratios within one run count. Proxies that compile while they run are warmed up with 200,000 requests of the mix or for 30 s. CPU is user + system time of the proxy and its children, as the kernel accounts it, over the requests answered in the window. "passes" hands responses on; "rewrites" lowers prices, expands macros and signs or encrypts a context for each bid; bidweir is measured with all that it does (learner, contexts, bid log, metrics). The mix is 70 % no-bids, 25 % bids of 3 KB, 5 % VAST of 12 KB, both with 13 macros in four fields, UTF-8 and escapes; requests are eight dense ones of 2.6 to 2.9 KB; heads have six fields; every id is new. Latency at a fixed rate counts from the moment a request was due (the source looks at the clock every millisecond).',
+    'Every proxy has one worker, and is between the same load source and the same supplier (raw sockets, ready bytes) on this machine. Rounds are interleaved, the proxies in turn in each, and figures are medians over rounds; ratios are medians of the ratios of single rounds, and only ratios within one run count. Proxies that compile while they run are warmed up with 200,000 requests of the mix or for 30 s. CPU is user + system time of the proxy and its children, as the kernel accounts it, over the requests answered in the window. "passes" hands responses on; "rewrites" lowers prices, expands macros and signs or encrypts a context for each bid; bidweir is measured with all that it does (learner, contexts, bid log, metrics). The mix is 70 % no-bids, 25 % bids of 3 KB, 5 % VAST of 12 KB, both with 13 macros in four fields, UTF-8 and escapes; requests are eight dense ones of 2.6 to 2.9 KB; heads have six fields; every id is new. Latency at a fixed rate counts from the moment a request was due (the source looks at the clock every millisecond).',
   options,
   programs: () => [firstLine('nginx', '-v'), haproxyVersion()],
   open,
   sections: {
     mix: section({
       title: 'The mix, closed loop, 64 connections',
-      ...{ cases: [{ label: 'mix' }], rounds: [9, 2], window: [2000, 600], blocks: full },
+      ...{ cases: [{ label: 'mix' }], rounds: [25, 2], window: [1000, 600], blocks: full },
     }),
     kinds: section({
       title: 'Each response alone: CPU microseconds per request',
@@ -239,12 +265,14 @@ await bench<Options, State>({
     }),
     suppliers: section({
       title: 'Suppliers in use: CPU microseconds per request, the mix',
-      note: 'Each supplier has its own connections: 3,000 upstreams in nginx, 3,000 backends in HAProxy. Before a number of suppliers is measured, bidweir gets their requests for 20 s: each has its state in the learner then.',
+      note: 'Each supplier has its own connections: 3,000 upstreams in nginx, 3,000 backends in HAProxy. Before it is measured, bidweir gets requests for each number of suppliers for 20 s: each has its state in the learner then. The numbers of suppliers take turns, one proxy after another.',
       proxies: ['bidweir', 'nginx', 'HAProxy'],
-      cases: [1, 2, 100, 3000].map((count) => ({
+      cases: [2, 100, 3000].map((count) => ({
         ...{ label: `${count}`, paths: supplierIds.slice(0, count).map((id) => `/bid/${id}`) },
       })),
-      ...{ ...short, warmUp: [20_000, 0], blocks: costs },
+      // A connection that is idle for 4 s is closed: the turn of the same suppliers comes earlier.
+      ...{ rounds: [15, 1], window: [500, 300], turns: 'cases' },
+      ...{ warmUp: [20_000, 0], blocks: growth },
     }),
     bids: section({
       title: 'Bids in a response: CPU microseconds per request',
@@ -299,6 +327,10 @@ await bench<Options, State>({
     stalls: {
       title: 'What the slowest requests wait for',
       run: (run, { caller, supplier }) => stallsOfLoop(run, caller, supplier.url),
+    },
+    rise: {
+      title: 'When the rate rises after little work: latency, milliseconds',
+      run: (run, { caller, supplier }) => riseOfRate(run, caller, supplier.url),
     },
     workers: {
       title: 'One and two processes of bidweir',

@@ -13,7 +13,7 @@ import { firstLine } from '../harness/machine.ts'
 import { cpuOf, tree } from '../harness/process.ts'
 import type { Block } from '../harness/report.ts'
 import { type Caller, type startOrigin, startService, supplier } from '../harness/service.ts'
-import { inTurns, median, spread } from '../harness/statistics.ts'
+import { inTurns, median, ratioOf, spread } from '../harness/statistics.ts'
 import { responses } from '../harness/traffic.ts'
 import { passThroughTls } from './nginx.ts'
 
@@ -161,12 +161,11 @@ export async function measureHandshakes(
   const rows: (string | number)[][] = []
   for (const renew of ['full', 'resumed'] as const) {
     const samples = await inTurns(run.quick ? 1 : 5, subjects, (subject) => measure(subject, renew))
-    const costs = subjects.map((subject) => median(samples.get(subject)!))
-    const ratio = costs.length > 1 ? [(costs[0]! / costs[1]!).toFixed(2)] : []
+    const [ours, ofNginx] = subjects.map((subject) => samples.get(subject)!)
     rows.push([
       renew === 'full' ? 'whole handshake' : 'resumed session',
-      ...costs.map((cost) => cost.toFixed(0)),
-      ...ratio,
+      ...[...samples.values()].map((costs) => median(costs).toFixed(0)),
+      ...(ofNginx === undefined ? [] : [ratioOf(ours!, ofNginx).toFixed(2)]),
     ])
   }
   return [
@@ -217,17 +216,20 @@ export async function measureRoads(run: Report, caller: Caller, origin: Origin):
     const samples = await inTurns(run.quick ? 1 : 9, subjects, (subject) =>
       measure(subject, road, load),
     )
-    const [cost, other] = subjects.map((subject) => median(samples.get(subject)!)) as [
-      number,
-      number?,
+    const [ours, ofNginx] = subjects.map((subject) => samples.get(subject)!) as [
+      number[],
+      number[]?,
     ]
+    const cost = median(ours)
     costs.set(road.label, cost)
     alone.push(codecsAlone())
-    const ofNginx = samples.get(subjects[1]!) ?? []
     const beside =
-      other === undefined
+      ofNginx === undefined
         ? []
-        : [other.toFixed(1), (cost / other).toFixed(2), `${Math.round(100 * spread(ofNginx))} %`]
+        : [
+            ...[median(ofNginx).toFixed(1), ratioOf(ours, ofNginx).toFixed(2)],
+            `${Math.round(100 * spread(ofNginx))} %`,
+          ]
     rows.push([road.label, cost.toFixed(1), ...beside])
   }
   const head = ['CPU us/request', ...subjects.map(({ name }) => name)]
