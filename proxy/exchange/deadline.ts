@@ -121,6 +121,11 @@ export class Deadline extends WheelEntry {
     if (this.dueAt === 0) wheel.set(this, this.due)
   }
 
+  /** Sets it again after `remove`. If it has passed meanwhile, it is due in the next millisecond. */
+  resume(): void {
+    wheel.set(this, this.due)
+  }
+
   /** The request is complete. `request`: the part of its body that may contain `tmax`; null: it is not readable. */
   start(request: Body | null, format: OpenRtbFormat): void {
     this.awaitsBody = false

@@ -271,7 +271,9 @@ export class Exchange implements Candidate, ResponseSink {
     this.buffer.count(body.length)
     this.upstreamEnded(now)
     this.countPrices(body)
-    // Calls the stages from `decode` to `sendEncoded`, together with the other responses of this turn of the event loop.
+    // It has arrived in time, and waits for the other responses for two turns at most.
+    this.deadline.remove()
+    // Calls the stages from `decode` to `sendEncoded`, together with them.
     this.context.batch.priceSoon(this, body)
   }
 
@@ -359,8 +361,10 @@ export class Exchange implements Candidate, ResponseSink {
     this.buffered = null
     if (buffered === null || this.stage === 'done') return
     const priced = processResponse(buffered, this.context)
-    if (priced instanceof Promise) void priced.then((late) => this.finishLate(late))
-    else this.priced = priced
+    if (priced instanceof Promise) {
+      this.deadline.resume()
+      void priced.then((late) => this.finishLate(late))
+    } else this.priced = priced
   }
 
   private finishLate(priced: ProcessingResult): void {
@@ -375,8 +379,10 @@ export class Exchange implements Candidate, ResponseSink {
     this.priced = null
     if (priced === null || this.stage === 'done') return
     const encoded = priced.kind === 'unencoded' ? encodeResponse(priced, this.context) : priced
-    if (encoded instanceof Promise) void encoded.then((late) => this.finish(late))
-    else this.encoded = encoded
+    if (encoded instanceof Promise) {
+      this.deadline.resume()
+      void encoded.then((late) => this.finish(late))
+    } else this.encoded = encoded
   }
 
   /** Sends the result, if there is one already. One that comes later is sent when it comes. */

@@ -17,6 +17,11 @@ interface Waiting {
 
 /** Bounds of a batch: it is priced in less than a millisecond, unless it has one long response. */
 const maxResponses = 32
+/**
+ * A batch of several responses, but fewer than these, is held for those of the next turn, which begins at once: .98 of the CPU
+ * time of the mix. A single response is not held: there is little work.
+ */
+const fewResponses = 12
 const maxBytes = 256 * 1024
 
 export class ResponseBatch {
@@ -28,8 +33,10 @@ export class ResponseBatch {
   /** With responses that are not priced. */
   private readonly ready: Pick<Waiting, 'sendEncoded'>[] = []
   private isScheduled = false
+  /** The batch was held for one turn. */
+  private isHeld = false
 
-  /** Copies `body`, and prices it before the event loop waits for other events. */
+  /** Copies `body`, and prices it with the others, before the event loop waits for other events. */
   priceSoon(exchange: Waiting, body: Buffer): void {
     const { exchanges, bodies, bytes } = this
     if (this.used + body.length > maxBytes) this.priceAll()
@@ -57,7 +64,7 @@ export class ResponseBatch {
   private schedule(): void {
     if (this.isScheduled) return
     this.isScheduled = true
-    setImmediate(this.priceScheduled)
+    setImmediate(this.runScheduled)
   }
 
   /** The same bytes, not in the memory of the batch, which the next one uses again. */
@@ -65,18 +72,28 @@ export class ResponseBatch {
     return body.buffer === this.bytes.buffer ? Buffer.from(body) : body
   }
 
-  private readonly priceScheduled = (): void => {
+  private readonly runScheduled = (): void => {
     this.isScheduled = false
-    this.priceAll()
+    const { length } = this.exchanges
+    if (this.isHeld || length <= 1 || length >= fewResponses) return this.priceAll()
+    this.isHeld = true
+    this.sendReady()
+    this.schedule()
+  }
+
+  private sendReady(): void {
+    // First, so that the suppliers work on them meanwhile.
+    writeRequests()
+    const { ready } = this
+    // No loop of this class reads from a socket, so no list grows.
+    for (const exchange of ready) exchange.sendEncoded()
+    ready.length = 0
   }
 
   private priceAll(): void {
-    const { exchanges, bodies, ready } = this
-    // First, so that the suppliers work on them while these responses are priced.
-    writeRequests()
-    // No loop reads from a socket, so no list grows.
-    for (const exchange of ready) exchange.sendEncoded()
-    ready.length = 0
+    const { exchanges, bodies } = this
+    this.isHeld = false
+    this.sendReady()
     for (let index = 0; index < exchanges.length; index++) exchanges[index]!.decode(bodies[index]!)
     for (const exchange of exchanges) exchange.price()
     for (const exchange of exchanges) exchange.encode()

@@ -60,6 +60,41 @@ t.test('many responses at once', async (t) => {
   }
 })
 
+t.test(
+  'responses that arrived in time are sent if the deadline passes while they wait for each other',
+  async (t) => {
+    const timeout = 300
+    const count = 3
+    const sockets = new Map<number, Socket>()
+    const supplier = await rawSupplier((socket, request) => {
+      sockets.set(Number(/auction-(\d+)/.exec(request)![1]), socket)
+      if (sockets.size === count) respond(sockets)
+    })
+    const { engine } = testEngine({ integrations: [integration('acme')] })
+    const readsResponses = engine.readsResponses.bind(engine)
+    // Called at the head of a response, before the whole response waits for the others.
+    engine.readsResponses = (id) => {
+      const until = performance.now() + timeout
+      setImmediate(() => {
+        while (performance.now() < until);
+      })
+      return readsResponses(id)
+    }
+    const proxy = await startProxy(
+      { acme: { endpoints: [supplier.url], timeout: `${timeout}ms` } },
+      { engine },
+    )
+    t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+    const responses = await Promise.all(
+      Array.from({ length: count }, (_, n) => raw(proxy.port, post('/bid/acme', auction(n)))),
+    )
+    t.strictSame(
+      responses.map(({ body }) => bidOf(body).id),
+      ['bid-0', 'bid-1', 'bid-2'],
+    )
+  },
+)
+
 t.test('a caller that has gone takes no response from the others', async (t) => {
   const { port, sockets } = await world(() => {})
   const gone = callTo(port)
