@@ -43,12 +43,23 @@ export const bounds = [
 export const durationBuckets = new DurationBuckets(bounds)
 
 export class DurationHistogram {
-  readonly counts = new Float64Array(durationBuckets.cells)
-  sum = 0
+  readonly counts: Float64Array
+  /** One number: seconds of all. */
+  private readonly seconds: Float64Array
+
+  /** By default an empty one. Both arrays may be parts of a larger one, which others count in. */
+  constructor(counts = new Float64Array(durationBuckets.cells), seconds = new Float64Array(1)) {
+    this.counts = counts
+    this.seconds = seconds
+  }
+
+  get sum(): number {
+    return this.seconds[0]!
+  }
 
   observe(seconds: number): void {
     this.counts[durationBuckets.cellOf(seconds)]!++
-    this.sum += seconds
+    this.seconds[0]! += seconds
   }
 
   /** One count for each of `bounds`, and one for longer times. */
@@ -114,12 +125,20 @@ export class MirrorMetrics {
   }
 }
 
+/** The order of a supplier's histograms in its array: behind the outcomes come the sums of all, then the counts of each. */
+const nth = { duration: 0, upstream: 1, overhead: 2 } as const
+const histograms = 3
+const { cells } = durationBuckets
+const sumAt = (index: number) => outcomes.length + index
+const cellsAt = (index: number) => outcomes.length + histograms + index * cells
+
 /** The counters of one supplier, plain numbers. */
 export class SupplierMetrics {
-  readonly requests = new Float64Array(outcomes.length)
-  readonly duration = new DurationHistogram()
-  readonly upstream = new DurationHistogram()
-  readonly overhead = new DurationHistogram()
+  /**
+   * Requests by outcome, the sums of three histograms, and their counts. One array, as a request of one of thousands of suppliers
+   * finds nothing of it in the caches of the processor: an array for each took 12 more lines of them.
+   */
+  readonly finishedRequests = new Float64Array(cellsAt(histograms))
   readonly mirror = new MirrorMetrics()
   readonly refusals = new Float64Array(refusals.length)
   replays = 0
@@ -128,6 +147,33 @@ export class SupplierMetrics {
   failedChecks = 0
   /** null: there was no canary. The last field: processes add their counters field by field. */
   variants: { main: VariantMetrics; canary: VariantMetrics } | null = null
+
+  get requests(): Float64Array {
+    return this.finishedRequests.subarray(0, outcomes.length)
+  }
+
+  get duration(): DurationHistogram {
+    return this.histogram(nth.duration)
+  }
+
+  get upstream(): DurationHistogram {
+    return this.histogram(nth.upstream)
+  }
+
+  get overhead(): DurationHistogram {
+    return this.histogram(nth.overhead)
+  }
+
+  private histogram(index: number): DurationHistogram {
+    const part = (from: number, length: number) =>
+      this.finishedRequests.subarray(from, from + length)
+    return new DurationHistogram(part(cellsAt(index), cells), part(sumAt(index), 1))
+  }
+
+  private observe(index: number, seconds: number): void {
+    this.finishedRequests[cellsAt(index) + durationBuckets.cellOf(seconds)]!++
+    this.finishedRequests[sumAt(index)]! += seconds
+  }
 
   get total(): number {
     return this.requests.reduce((sum, count) => sum + count, 0)
@@ -149,10 +195,10 @@ export class SupplierMetrics {
    * @param upstreamMs milliseconds of the last attempt, part of `totalMs`; 0: the request was not sent
    */
   finished(outcome: RequestOutcome, totalMs: number, upstreamMs: number): void {
-    this.requests[outcomeAt[outcome]]!++
-    this.duration.observe(totalMs / 1000)
+    this.finishedRequests[outcomeAt[outcome]]!++
+    this.observe(nth.duration, totalMs / 1000)
     if (upstreamMs === 0) return
-    this.upstream.observe(upstreamMs / 1000)
-    this.overhead.observe(Math.max(0, totalMs - upstreamMs) / 1000)
+    this.observe(nth.upstream, upstreamMs / 1000)
+    this.observe(nth.overhead, Math.max(0, totalMs - upstreamMs) / 1000)
   }
 }

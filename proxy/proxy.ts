@@ -153,7 +153,12 @@ export function createProxy(
     onClosed,
     onRequest: (request, response) => router.receive(request, response),
     onHttp2Request: (request) => router.receiveHttp2(request),
-    beginFast: config.fastLane ? (...request) => router.beginFast(...request) : null,
+    fast: config.fastLane
+      ? {
+          begin: (...request) => router.beginFast(...request),
+          supplierOf: (id) => suppliers.all.get(id) ?? null,
+        }
+      : null,
     onUpgrade: (request, socket, head) => router.upgrade(request, socket, head),
   })
 

@@ -37,9 +37,8 @@ export class Router {
   }
 
   /** A request of the fast lane. Null: the general lane serves it, or refuses it. */
-  beginFast(inbound: Inbound, id: string, length: number): Exchange | null {
-    const supplier = this.deps.suppliers.get(id)
-    if (supplier === undefined || this.bidFault(inbound, length, supplier) !== null) return null
+  beginFast(inbound: Inbound, supplier: Supplier, length: number): Exchange | null {
+    if (this.bidFault(inbound, length, supplier) !== null) return null
     return new Exchange(inbound, supplier, this.deps.context)
   }
 

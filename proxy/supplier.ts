@@ -83,6 +83,8 @@ export class Supplier {
   private share = 1
   private bucket: Bucket | null = null
   private maxInFlight = Number.POSITIVE_INFINITY
+  /** No further request is for it. */
+  removed = false
   private readonly log: Log
   private readonly upstream: NodeUpstream
   private discovery: Discovery | null = null
@@ -322,6 +324,7 @@ export class Supplier {
   }
 
   close(): void {
+    this.removed = true
     this.checks.close()
     this.closed(this.discovery)
     this.mirror?.endpoint.pool.close()

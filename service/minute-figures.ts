@@ -70,9 +70,9 @@ export class MinuteFigures {
     }
     const metrics = proxy.suppliers.get(id)?.metrics
     if (metrics !== undefined) {
-      for (const count of metrics.requests) add('requests', count)
-      for (const name of counted)
-        for (const place of placesOf[name]) add(name, metrics.requests[place]!)
+      const { requests } = metrics
+      for (const count of requests) add('requests', count)
+      for (const name of counted) for (const place of placesOf[name]) add(name, requests[place]!)
       for (const [bucket, count] of metrics.upstream.classic.entries())
         totals[tookAt[bucket]!]! += count
     }

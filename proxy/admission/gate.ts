@@ -29,14 +29,15 @@ const plannedShare = 0.9
 /** The limit of the requests of one supplier, and their queue. */
 export class Gate {
   readonly limiter = new Limiter()
-  private readonly queue = new Set<Candidate>()
+  /** null: no request has waited yet. */
+  private queue: Set<Candidate> | null = null
 
   get limit(): number {
     return Math.ceil(this.limiter.limit)
   }
 
   get queued(): number {
-    return this.queue.size
+    return this.queue?.size ?? 0
   }
 
   /**
@@ -58,7 +59,7 @@ export class Gate {
    * @param now milliseconds
    */
   refuses(due: number, now: number): boolean {
-    return this.limiter.full && !this.hasTime(this.queue.size, due - now)
+    return this.limiter.full && !this.hasTime(this.queued, due - now)
   }
 
   /**
@@ -68,7 +69,7 @@ export class Gate {
    * @param now milliseconds
    */
   enter(candidate: Candidate, now: number): 'sent' | 'queued' | 'refused' {
-    const { limiter, queue } = this
+    const { limiter } = this
     const left = candidate.due - now
     limiter.arrived(left)
     if (!limiter.full) {
@@ -76,8 +77,9 @@ export class Gate {
       candidate.send(now)
       return 'sent'
     }
-    if (!this.hasTime(queue.size, left)) return 'refused'
-    queue.add(candidate)
+    if (!this.hasTime(this.queued, left)) return 'refused'
+    this.queue ??= new Set()
+    this.queue.add(candidate)
     return 'queued'
   }
 
@@ -98,7 +100,7 @@ export class Gate {
    * @param candidate neither of its methods is called afterwards
    */
   leave(candidate: Candidate): void {
-    this.queue.delete(candidate)
+    this.queue?.delete(candidate)
   }
 
   /**
@@ -129,18 +131,20 @@ export class Gate {
 
   /** The limit has fallen: refuses the queued requests that can no longer be answered in time. */
   private trim(now: number): void {
+    const { queue } = this
+    if (queue === null) return
     let ahead = 0
-    for (const candidate of this.queue)
+    for (const candidate of queue)
       if (this.hasTime(ahead, candidate.due - now)) ahead++
       else {
-        this.queue.delete(candidate)
+        queue.delete(candidate)
         candidate.refuse()
       }
   }
 
   private next(now: number): void {
     const { limiter, queue } = this
-    if (queue.size === 0) return
+    if (queue === null || queue.size === 0) return
     for (const candidate of queue) {
       if (limiter.full) return
       queue.delete(candidate)

@@ -12,6 +12,7 @@ import { type CallerIdentity, identityOfCaller } from '../admission/caller-certi
 import type { ProxyConfig } from '../config.ts'
 import type { Exchange } from '../exchange/exchange.ts'
 import { problem } from '../problem.ts'
+import type { Supplier } from '../supplier.ts'
 import type { Body, Inbound, Reply } from '../types.ts'
 import { type BodySink, ChunkedReader } from '../wire/chunked.ts'
 import { HeadTemplates } from '../wire/head-templates.ts'
@@ -168,9 +169,11 @@ abstract class FastReply implements Reply {
 }
 
 export interface FastLane extends ReplyLane {
-  readonly lines: RequestLines
+  readonly lines: RequestLines<Supplier>
+  /** null: there is none. */
+  supplierOf(id: string): Supplier | null
   /** The exchange of this request. Null: the request belongs to the general lane, and nothing was sent or counted. */
-  begin(inbound: Inbound, supplier: string, length: number): Exchange | null
+  begin(inbound: Inbound, supplier: Supplier, length: number): Exchange | null
   /** Passes the connection, and the bytes that were read, to the general lane. */
   handOver(socket: Socket, life: ConnectionLife, bytes: Buffer): void
   /** Counts a connection that was closed for a reason. */
@@ -271,7 +274,8 @@ export class FastConnection extends FastReply implements Inbound, BodySink {
     const known = line === null ? null : heads.match(text, line.text.length)
     if (known !== null) {
       setLineAndLength(known, line!, heads.length)
-      return this.begin(known, bytes, count, text, heads.end)
+      const supplier = this.lane.lines.targetOf(line!)
+      return this.begin(known, supplier, bytes, count, text, heads.end)
     }
     const end = bytes.subarray(0, count).indexOf(blankLine)
     const headText = bytes.toString('latin1', 0, end + 2)
@@ -279,16 +283,23 @@ export class FastConnection extends FastReply implements Inbound, BodySink {
     if (head === null) return this.handOver(bytes.subarray(0, count))
     if (head.length !== chunked && line !== null)
       heads.keep(headText.slice(line.text.length), head, true)
-    this.begin(head, bytes, count, text, end + 4)
+    this.begin(head, this.lane.supplierOf(head.supplier), bytes, count, text, end + 4)
   }
 
   /** `text`: the beginning of what was read. `from`: the position of the body. */
-  private begin(head: RequestHead, bytes: Buffer, count: number, text: string, from: number): void {
+  private begin(
+    head: RequestHead,
+    supplier: Supplier | null,
+    bytes: Buffer,
+    count: number,
+    text: string,
+    from: number,
+  ): void {
     const { length } = head
     this.head = head
     this.arrived = performance.now()
     this.since = this.arrived
-    const exchange = this.lane.begin(this, head.supplier, Math.max(0, length))
+    const exchange = supplier === null ? null : this.lane.begin(this, supplier, Math.max(0, length))
     if (exchange === null) return this.handOver(bytes.subarray(0, count))
     this.requests++
     this.started = false

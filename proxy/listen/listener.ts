@@ -33,8 +33,8 @@ interface ListenerOptions {
   onUpgrade(request: IncomingMessage, socket: Socket, head: Buffer): void
   /** Counts a connection that was closed or refused for a reason. */
   onClosed(reason: string): void
-  /** Begins a request of the fast lane; null: all connections are on the general lane. */
-  beginFast: FastLane['begin'] | null
+  /** Begins requests of the fast lane; null: all connections are on the general lane. */
+  fast: Pick<FastLane, 'begin' | 'supplierOf'> | null
   /** Other processes of this node listen on the same port. */
   sharesPort: boolean
   tickets: TicketKeys
@@ -91,8 +91,8 @@ export class Listener {
     this.server = createNodeServer(options.config, this.ticketKey)
     this.acceptGeneral = this.takeConnections()
     this.applyLimits()
-    const { beginFast } = options
-    this.lane = beginFast === null ? null : this.fastLane(beginFast)
+    const { fast } = options
+    this.lane = fast === null ? null : this.fastLane(fast)
     this.limitsTimer = setInterval(() => {
       const now = performance.now()
       for (const connection of this.fastConnections) connection.check(now)
@@ -137,13 +137,14 @@ export class Listener {
     return (socket) => accept!.call(server, socket)
   }
 
-  private fastLane(begin: FastLane['begin']): FastLane {
+  private fastLane({ begin, supplierOf }: Pick<FastLane, 'begin' | 'supplierOf'>): FastLane {
     const { lives, onClosed, acceptGeneral } = this
     return {
       begin,
+      supplierOf,
       lives,
       onClosed,
-      lines: new RequestLines(),
+      lines: new RequestLines(supplierOf),
       config: () => this.config,
       handOver: (socket, life, bytes) => {
         if (this.isHttp2(socket, life, bytes)) return

@@ -79,8 +79,8 @@ export class ConnectionPool {
   private connector: ReturnType<typeof connectorOf>
   private readonly idleOnes: Connection[] = []
   private readonly all = new Set<Connection>()
-  /** Connections to an endpoint that is not trusted any more: they complete their requests. */
-  private readonly distrusted = new Set<Connection>()
+  /** Connections to an endpoint that is not trusted any more: they complete their requests. null: there were none. */
+  private distrusted: Set<Connection> | null = null
   private closed = false
   /** Runs while connections are idle: timers of thousands of endpoints would be due in the same turn of the event loop. */
   private timer: NodeJS.Timeout | null = null
@@ -128,7 +128,7 @@ export class ConnectionPool {
     this.connector = connectorOf(this.origin, { ...this.upstream, tls })
     if (trusted) return
     for (const connection of this.idleOnes.splice(0)) connection.destroy()
-    for (const connection of this.all) this.distrusted.add(connection)
+    this.distrusted = new Set([...(this.distrusted ?? []), ...this.all])
   }
 
   /** Closes idle connections now, and the others when their responses are complete. */
@@ -156,7 +156,7 @@ export class ConnectionPool {
       },
       removed: (connection) => {
         this.all.delete(connection)
-        this.distrusted.delete(connection)
+        this.distrusted?.delete(connection)
         const index = this.idleOnes.lastIndexOf(connection)
         if (index >= 0) this.idleOnes.splice(index, 1)
       },
@@ -168,7 +168,7 @@ export class ConnectionPool {
     return (
       connection.reusableUntil < now ||
       connection.connectedAt + maxAge < now ||
-      this.distrusted.has(connection)
+      (this.distrusted?.has(connection) ?? false)
     )
   }
 

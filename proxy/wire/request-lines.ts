@@ -1,6 +1,6 @@
 /**
- * First lines of requests that arrived lately, of all connections: callers repeat them, and each is read once. A caller that sends
- * for thousands of suppliers has another line with each request.
+ * First lines of requests that arrived lately, of all connections: callers repeat them, and each is read, and its supplier found,
+ * once. A caller that sends for thousands of suppliers has another line with each request.
  */
 import { type RequestLine, readRequestLine } from './request-head.ts'
 
@@ -13,9 +13,35 @@ const hashStart = 'POST /bid/'.length
 const hashPrime = 0x9e3779b1
 const carriageReturn = 13
 
-export class RequestLines {
+interface Target {
+  /** No further request is for it. */
+  readonly removed: boolean
+}
+
+interface KeptLine<T> extends RequestLine {
+  /** The supplier; null: it was not found yet. */
+  target: T | null
+}
+
+export class RequestLines<T extends Target> {
   /** A line is at the place of its hash, or at that place's neighbour, if a later line has the first. */
-  private readonly kept: (RequestLine | null)[] = new Array(places).fill(null)
+  private readonly kept: (KeptLine<T> | null)[] = new Array(places).fill(null)
+  private readonly find: (id: string) => T | null
+
+  /** @param find the supplier with this identifier now */
+  constructor(find: (id: string) => T | null) {
+    this.find = find
+  }
+
+  /**
+   * The supplier that a request with this line is for; null: there is none.
+   *
+   * @param line as `read` returned it
+   */
+  targetOf(line: KeptLine<T>): T | null {
+    if (line.target === null || line.target.removed) line.target = this.find(line.supplier)
+    return line.target
+  }
 
   /**
    * The line that a request begins with. Null: it is long, incomplete, or not that of a bid request.
@@ -23,7 +49,7 @@ export class RequestLines {
    * @param bytes what was read, at the beginning of the request
    * @param text the same in latin1, at least `longestLine` characters if there are so many
    */
-  read(bytes: Buffer, text: string): RequestLine | null {
+  read(bytes: Buffer, text: string): KeptLine<T> | null {
     const limit = Math.min(text.length, longestLine)
     let hash = 0
     let end = hashStart
@@ -40,17 +66,18 @@ export class RequestLines {
     )
   }
 
-  private keptAt(place: number, text: string, length: number): RequestLine | null {
+  private keptAt(place: number, text: string, length: number): KeptLine<T> | null {
     const line = this.kept[place]!
     if (line === null || line.text.length !== length) return null
     // Twice as fast as startsWith.
     return text.slice(0, length) === line.text ? line : null
   }
 
-  private keep(place: number, bytes: Buffer, length: number): RequestLine | null {
+  private keep(place: number, bytes: Buffer, length: number): KeptLine<T> | null {
     // A text of its own: a slice would keep the whole request in memory.
-    const line = readRequestLine(bytes.toString('latin1', 0, length))
-    if (line === null) return null
+    const found = readRequestLine(bytes.toString('latin1', 0, length))
+    if (found === null) return null
+    const line = { ...found, target: null }
     const { kept } = this
     if (kept[place] !== null) kept[place ^ 1] = kept[place]!
     kept[place] = line

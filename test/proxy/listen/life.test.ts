@@ -113,6 +113,8 @@ t.test(
     proxy.proxy.removeRoute('acme')
     t.equal((await raw(proxy.port, post('/bid/acme', '2'))).status, 404)
     t.equal((await raw(proxy.port, post('/bid/new', '3'))).status, 204)
+    proxy.proxy.setRoute({ ...route, id: 'acme' })
+    t.equal((await raw(proxy.port, post('/bid/acme', '4'))).status, 204, 'it has come back')
     waiting[0]!()
     t.equal((await inFlight).status, 200)
   },

@@ -8,11 +8,12 @@ import { lines } from '../../support/fuzz/requests.ts'
 import { source } from '../../support/random.ts'
 
 const fields = 'Host: a\r\nContent-Length: 2\r\n\r\n{}'
-const read = (kept: RequestLines, request: string) =>
+const noLines = () => new RequestLines(() => null)
+const read = (kept: ReturnType<typeof noLines>, request: string) =>
   kept.read(Buffer.from(request, 'latin1'), request)
 
 t.test('more lines than are kept, each in turn, are read as they are', async (t) => {
-  const kept = new RequestLines()
+  const kept = noLines()
   const requests = Array.from(
     { length: 20_000 },
     (_, n) => `POST /bid/s${n}?n=${n % 7} HTTP/1.1\r\n${fields}`,
@@ -28,7 +29,7 @@ t.test('more lines than are kept, each in turn, are read as they are', async (t)
 
 t.test('a damaged line is read as the parser of the fast lane reads it', async (t) => {
   const random = source(11)
-  const kept = new RequestLines()
+  const kept = noLines()
   let found = 0
   for (let count = 0; count < 30_000; count++) {
     const request = mutated(`POST /bid/acme?a=1 HTTP/1.1\r\n${fields}`, random, lines)
@@ -36,15 +37,16 @@ t.test('a damaged line is read as the parser of the fast lane reads it', async (
     if (wanted !== null) found++
     for (const time of [1, 2]) {
       const line = read(kept, request)
-      if (!isDeepStrictEqual(line, wanted))
-        t.same(line, wanted, `${time}: ${JSON.stringify(request)}`)
+      const expected = wanted === null ? null : { ...wanted, target: null }
+      if (!isDeepStrictEqual(line, expected))
+        t.same(line, expected, `${time}: ${JSON.stringify(request)}`)
     }
   }
   t.ok(found > 1000, `${found} lines were valid`)
 })
 
 t.test('a long line, and one without its end, belong to the general lane', async (t) => {
-  const kept = new RequestLines()
+  const kept = noLines()
   const lineOf = (length: number) => {
     const [start, end] = ['POST /bid/acme?', ' HTTP/1.1\r\n']
     return `${start}${'q'.repeat(length - start.length - end.length)}${end}`
@@ -66,4 +68,27 @@ t.test('a long line, and one without its end, belong to the general lane', async
       null,
       `${count} bytes, and older ones behind them`,
     )
+})
+
+t.test('the supplier of a line is looked up once, and again after it was removed', async (t) => {
+  const suppliers = new Map<string, { name: string; removed: boolean }>()
+  let found = 0
+  const kept = new RequestLines((id) => {
+    found++
+    return suppliers.get(id) ?? null
+  })
+  const supplier = () => {
+    const line = kept.read(Buffer.from(request), request)
+    return kept.targetOf(line!)?.name ?? null
+  }
+  const request = `POST /bid/acme HTTP/1.1\r\n${fields}`
+  t.equal(supplier(), null)
+  const first = { name: 'first', removed: false }
+  suppliers.set('acme', first)
+  t.same([supplier(), supplier(), supplier(), found], ['first', 'first', 'first', 2])
+  first.removed = true
+  suppliers.delete('acme')
+  t.equal(supplier(), null)
+  suppliers.set('acme', { name: 'second', removed: false })
+  t.equal(supplier(), 'second')
 })
