@@ -271,7 +271,7 @@ await bench<Options, State>({
         ...{ label: `${count}`, paths: supplierIds.slice(0, count).map((id) => `/bid/${id}`) },
       })),
       // A connection that is idle for 4 s is closed: the turn of the same suppliers comes earlier.
-      ...{ rounds: [15, 1], window: [500, 300], turns: 'cases' },
+      ...{ rounds: [30, 1], window: [500, 300], turns: 'cases' },
       ...{ warmUp: [20_000, 0], blocks: growth },
     }),
     bids: section({
