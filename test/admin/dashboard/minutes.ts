@@ -12,8 +12,10 @@ const hour = 3_600_000
  *
  * @param colour such as `--accent`
  */
-const pixels = (page: Page, colour: string, from: number, to: number) =>
-  page.evaluate<number[]>(`{
+async function pixels(page: Page, colour: string, from: number, to: number): Promise<number[]> {
+  // New figures draw the chart again: for a moment there is none.
+  await page.locator('[aria-label="By minute"] .chart .u-over').waitFor()
+  return page.evaluate<number[]>(`{
     const chart = document.querySelector('[aria-label="By minute"] .chart')
     const probe = document.createElement('span')
     probe.style.color = 'var(${colour})'
@@ -35,6 +37,8 @@ const pixels = (page: Page, colour: string, from: number, to: number) =>
     }
     found
   }`)
+}
+
 /** The contrast of WCAG 2.2 between yesterday's grey and what it is drawn on. */
 const contrastOfGrey = `{
   const probe = document.createElement('span')
