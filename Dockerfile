@@ -10,7 +10,7 @@ RUN node node_modules/typescript/bin/tsc --project tsconfig.build.json
 # Pages, schemas and whatever else is read beside the code.
 RUN cp package.json dist/ && find . -maxdepth 1 -name '*.schema.json' -exec cp '{}' dist/ ';' && find admin proxy opd service -type f ! -name '*.ts' -exec cp --parents '{}' dist/ ';'
 # A quarter of the container's memory is the heap's; proxy/memory-shares.ts says who has the others. V8 would compact the heap when
-# little traffic comes, and hold up for 90 ms what comes then (bench/proxy/RESULTS-rise.md).
+# little traffic comes, and hold up for 94 ms what comes then (bench/proxy/RESULTS-rise.md).
 RUN printf '#!/bin/sh\nexec node --max-old-space-size-percentage=25 --enable-source-maps --no-memory-reducer /app/dist/main.js "$@"\n' > bidweir && chmod 755 bidweir
 
 # What node, the launcher and `kubectl cp` need of the system: no package manager, no setuid program.

@@ -135,8 +135,8 @@ const cellsAt = (index: number) => outcomes.length + histograms + index * cells
 /** The counters of one supplier, plain numbers. */
 export class SupplierMetrics {
   /**
-   * Requests by outcome, the sums of three histograms, and their counts. One array, as a request of one of thousands of suppliers
-   * finds nothing of it in the caches of the processor: an array for each took 12 more lines of them.
+   * Requests by outcome, the sums of three histograms, and their counts. They are one array: with thousands of suppliers nothing of it
+   * is in the caches of the processor, and an object and an array for each would be more to read.
    */
   readonly finishedRequests = new Float64Array(cellsAt(histograms))
   readonly mirror = new MirrorMetrics()

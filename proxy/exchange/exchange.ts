@@ -344,16 +344,7 @@ export class Exchange implements Candidate, ResponseSink {
       this.request.wholeRequest(context.decoder, isDone, () => this.noBid('overload'))
     const { format: requestFormat } = this.request
     const decoded = decodeResponse(head, body, context)
-    this.buffered = {
-      supplier,
-      head,
-      body,
-      decoded,
-      buffer,
-      request,
-      requestFormat,
-      isDone,
-    }
+    this.buffered = { supplier, head, body, decoded, buffer, request, requestFormat, isDone }
   }
 
   price(): void {

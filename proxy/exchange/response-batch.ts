@@ -17,12 +17,12 @@ interface Waiting {
 
 /** Bounds of a batch: it is priced in less than a millisecond, unless it has one long response. */
 const maxResponses = 32
+const maxBytes = 256 * 1024
 /**
  * A batch of several responses, but fewer than these, is held for those of the next turn, which begins at once: .98 of the CPU
  * time of the mix. A single response is not held: there is little work.
  */
 const fewResponses = 12
-const maxBytes = 256 * 1024
 
 export class ResponseBatch {
   /** The responses as received, one after another. */
