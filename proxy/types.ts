@@ -108,8 +108,8 @@ export interface ResponseHead {
   readonly message: string
   /** A flat list of names and values, as received; the value of Content-Length may be an earlier one. */
   readonly fields: readonly string[]
-  /** What was last sent to a caller for this head. */
-  reply: ReplyHead | null
+  /** What was sent to callers for this head, for each set of fields that are dropped. */
+  readonly replies: ReplyHead[]
 }
 
 /** A head for callers, and what it depends on besides the supplier's head. */
@@ -122,7 +122,7 @@ interface ReplyHead {
 /** Receives the response of an endpoint, in this order. Nothing follows `end` or `fail`. */
 export interface ResponseSink {
   /**
-   * @param head may be that of an earlier response of the endpoint: a sink changes nothing but its `reply`
+   * @param head may be that of an earlier response of the endpoint: a sink changes nothing but its `replies`
    * @param length the value of Content-Length; null: there is none
    */
   head(head: ResponseHead, length: number | null): void

@@ -23,7 +23,7 @@ export interface ExchangeJob {
 }
 
 const noBid: ResponseHead = {
-  ...{ status: 204, message: 'No Content', reply: null },
+  ...{ status: 204, message: 'No Content', replies: [] },
   fields: ['Connection', 'keep-alive', 'Date', 'Tue, 24 Nov 2026 00:00:00 GMT'],
 }
 const reply: Reply = {

@@ -249,8 +249,10 @@ export class Limiter {
   private highest = Number.POSITIVE_INFINITY
   private readonly sample = new Sample()
   private readonly baseline = new Baseline()
-  /** The first requests: how many were sent, when the last of them was, how many have ended, and how many were answered. */
-  private readonly first = { sent: 0, until: 0, ended: 0, answered: 0 }
+  /** Until the first requests have ended: how many were sent, when the last of them was, how many have ended and were answered. */
+  private first: { sent: number; until: number; ended: number; answered: number } | null = {
+    ...{ sent: 0, until: 0, ended: 0, answered: 0 },
+  }
   /** Mean milliseconds of the answered requests. */
   private answeredLatency = 0
   private trial: Trial | null = null
@@ -302,11 +304,15 @@ export class Limiter {
   }
 
   sent(now: number): void {
-    if (this.first.sent < firstRequests) {
-      this.first.sent++
-      this.first.until = now
+    const { first, burst } = this
+    if (first !== null && first.sent < firstRequests) {
+      first.sent++
+      first.until = now
     }
-    if (this.inFlight++ === 0 && this.burst !== null) this.burst = { since: now, responses: 0 }
+    if (this.inFlight++ === 0 && burst !== null) {
+      burst.since = now
+      burst.responses = 0
+    }
     if (this.fixed) return
     if (this.full) this.sample.limitReached = true
     const most = this.trial === null && !this.suspected ? maxRequests : maxTrialRequests
@@ -330,7 +336,7 @@ export class Limiter {
     const inFlight = this.inFlight--
     this.latency = this.latency === 0 ? took : towards(this.latency, took, 1 / 8)
     if (this.fixed) return
-    if (sentAt <= this.first.until) this.first.ended++
+    this.countFirst(sentAt)
     if (answered) this.countAnswer(sentAt, took)
     if (this.growing && answered) this.grow(took, now, full)
     sample.end(sentAt, took, answered, this.leastRequests, inFlight)
@@ -349,17 +355,25 @@ export class Limiter {
     return Math.min(enoughTrialRequests, Math.max(inFlight, Math.min(minTrialRequests, few)))
   }
 
+  private countFirst(sentAt: number): void {
+    const { first } = this
+    if (first === null) return
+    if (sentAt <= first.until) first.ended++
+    else if (first.ended >= firstRequests) this.first = null
+  }
+
   private countAnswer(sentAt: number, took: number): void {
     const { baseline, first, burst } = this
     this.answeredLatency =
       this.answeredLatency === 0 ? took : towards(this.answeredLatency, took, 1 / 8)
     if (burst !== null) burst.responses++
-    if (sentAt <= first.until) baseline.latency += (took - baseline.latency) / ++first.answered
+    if (first !== null && sentAt <= first.until)
+      baseline.latency += (took - baseline.latency) / ++first.answered
   }
 
   private grow(took: number, now: number, limitReached: boolean): void {
     const { baseline, tooLong, wanted, answeredLatency } = this
-    const isKnown = this.first.ended >= firstRequests
+    const isKnown = this.first === null || this.first.ended >= firstRequests
     const isSlow = took > baseline.latency * tooLongOverBaseline
     if (isKnown && took > tooLong && answeredLatency > Math.max(tooLong, baseline.latency * 2)) {
       this.growing = false

@@ -52,7 +52,7 @@ export interface ExchangeContext extends ProcessingContext, AttemptContext, Admi
 /** A response of known length up to this is buffered even if OPD does not read it, so that a failure is a clean no-bid. */
 const bufferedWhole = 64 * 1024
 
-const noResponse: ResponseHead = { status: 0, message: '', fields: [], reply: null }
+const noResponse: ResponseHead = { status: 0, message: '', fields: [], replies: [] }
 
 /** One bid request, from its head to its last byte. */
 export class Exchange implements Candidate, ResponseSink {

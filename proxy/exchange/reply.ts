@@ -39,17 +39,25 @@ export type ResponseBody =
   /** `body`: bytes, or latin1 text. `decoded`: it is sent without its content encoding. */
   | { kind: 'changed'; body: Buffer | string; decoded: boolean }
 
-/** The head for the caller, without the names that are `dropped`. It is made once while the supplier repeats its head. */
+/** One for each set of names that are dropped. */
+const mostReplies = 3
+
+/** The head for the caller, without the names that are `dropped`. It is made once while suppliers repeat their head. */
 export function towards(
   head: ResponseHead,
   dropped: ReadonlySet<string>,
   via: string | null,
 ): OutgoingResponse {
-  const last = head.reply
-  if (last?.dropped === dropped && last.via === via) return last.head
+  const { replies } = head
+  for (let index = 0; index < replies.length; index++) {
+    const made = replies[index]!
+    if (made.dropped === dropped && made.via === via) return made.head
+  }
   const fields = towardsCaller(head.fields, dropped, via)
   const made = new OutgoingResponse(head.status, head.message, fields)
-  head.reply = { head: made, dropped, via }
+  // A reload may have changed `via`.
+  if (replies.length === mostReplies) replies.length = 0
+  replies.push({ head: made, dropped, via })
   return made
 }
 

@@ -244,7 +244,7 @@ export class FastConnection extends FastReply implements Inbound, BodySink {
     socket.on('close', this.onClose)
   }
 
-  private readonly onRead = (bytes: Buffer, count: number): void => {
+  private readonly onRead = (count: number, bytes: Buffer): void => {
     if (this.state === 'head') this.readHead(bytes, count)
     else if (this.state === 'responding') {
       this.early = Buffer.concat([this.early ?? noBytes, bytes.subarray(0, count)])

@@ -138,6 +138,8 @@ const watchTime = 10_000
 /** The endpoints of a supplier: chooses one for each request, and ejects those that fail. */
 export class Endpoints {
   readonly all: readonly Endpoint[]
+  /** null: there are several. */
+  private readonly only: Endpoint | null
   private readonly outliers: OutlierConfig
   private readonly timeout: number
   private readonly zone: string | null
@@ -151,6 +153,7 @@ export class Endpoints {
   constructor(all: readonly Endpoint[], options: EndpointsOptions) {
     const { outliers, timeout, zone, now = () => performance.now(), random = Math.random } = options
     this.all = all
+    this.only = all.length === 1 ? all[0]! : null
     this.outliers = outliers
     this.timeout = timeout
     this.zone = zone
@@ -171,7 +174,7 @@ export class Endpoints {
    * @param not the endpoint of the first attempt, which a replay avoids if there is another
    */
   choose(not?: Endpoint): Endpoint {
-    if (this.all.length === 1) return this.all[0]!
+    if (this.only !== null) return this.only
     if (this.due < never) {
       const probed = this.probeDue(not)
       if (probed !== null) return probed

@@ -94,7 +94,7 @@ export class FastClient implements Connection, BodySink {
     this.templates = templates
     this.socket = connectTo(
       target,
-      (bytes, count) => {
+      (count, bytes) => {
         this.received(bytes, count)
         return this.flowing
       },

@@ -230,7 +230,7 @@ class Http2Request implements Connection {
       const fields = raw.filter((_text, index) => !raw[index - (index % 2)]!.startsWith(':'))
       const length = headers['content-length']
       this.sink?.head(
-        { status, message: '', fields, reply: null },
+        { status, message: '', fields, replies: [] },
         length === undefined ? null : Number(length),
       )
     })

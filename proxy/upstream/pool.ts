@@ -3,7 +3,7 @@
  * undici's Pool is not used: a replay depends on whether a request was sent on a reused connection, and whether a byte
  * of its response arrived (RFC 9112 9.3.1).
  */
-import { HeadTemplates } from '../wire/head-templates.ts'
+import { HeadTemplates, SharedTemplates } from '../wire/head-templates.ts'
 import type { UpstreamResponseHead } from '../wire/response-head.ts'
 import { systemTls, type TlsIdentity } from '../wire/tls-identity.ts'
 import { TlsSessions } from '../wire/tls-sessions.ts'
@@ -20,6 +20,7 @@ const maxAge = 300_000
 const sweepInterval = 1000
 /** Heads of responses that are kept for an endpoint: it has one for bids, and one for no-bids. */
 const headsOfEndpoint = 4
+const headsOfAll = new SharedTemplates<UpstreamResponseHead>()
 
 export interface Upstream {
   resolver: Resolver
@@ -67,7 +68,7 @@ function http1ConnectorOf(
   if (lane === 'general')
     return undiciConnector(origin, lookup, () => (secure ? tls.optionsFor(host) : {}))
   const target = { host, port, lookup, tls: secure ? new TlsSessions(host, tls) : null }
-  const templates = new HeadTemplates<UpstreamResponseHead>(headsOfEndpoint)
+  const templates = new HeadTemplates(headsOfEndpoint, headsOfAll)
   return (events: PoolEvents): Connection => new FastClient(target, events, templates)
 }
 

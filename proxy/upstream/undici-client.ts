@@ -192,7 +192,7 @@ class UndiciClient implements Connection {
     this.resume = resume
     const length = header(headers, 'content-length')
     this.sink.head(
-      { status, message: plainPhrase(message), fields: headers, reply: null },
+      { status, message: plainPhrase(message), fields: headers, replies: [] },
       length === undefined ? null : Number(length),
     )
     // Such a response has no body, whatever its Content-Length (RFC 9110 15.3.5, 15.4.5): undici would wait for one.

@@ -20,6 +20,28 @@ const longest = 4096
 const maxMisses = 8
 /** Heads that are then neither compared nor kept. */
 const pause = 1000
+/** Heads that are shared, at most; then they are forgotten, and shared anew. */
+const mostShared = 1024
+
+/**
+ * Templates of many peers. Suppliers whose servers are the same send the same head: it is kept once, so that for each of
+ * thousands of suppliers less has to be read from memory.
+ */
+export class SharedTemplates<T> {
+  private readonly known = new Map<string, Template<T>>()
+
+  /** The template that another peer has for the same head, or this one. */
+  shared(template: Template<T>): Template<T> {
+    const { known } = this
+    // A head has no NUL.
+    const key = `${template.before}\0${template.after}`
+    const equal = known.get(key)
+    if (equal !== undefined) return equal
+    if (known.size === mostShared) known.clear()
+    known.set(key, template)
+    return template
+  }
+}
 
 export class HeadTemplates<T> {
   /** After a match: the position of the body, and the value of Content-Length; -1: it is that of the template. */
@@ -30,12 +52,17 @@ export class HeadTemplates<T> {
   /** The one that matched last is first. */
   private readonly templates: Template<T>[] = []
   private readonly size: number
+  private readonly others: SharedTemplates<T> | null
   private misses = 0
   private paused = 0
 
-  /** @param size heads that are kept */
-  constructor(size: number) {
+  /**
+   * @param size heads that are kept
+   * @param others of which values may be used for heads of this peer; null: only its own are
+   */
+  constructor(size: number, others: SharedTemplates<T> | null = null) {
     this.size = size
+    this.others = others
   }
 
   /**
@@ -104,7 +131,8 @@ export class HeadTemplates<T> {
     }
     if (head.length > longest) return
     if (this.templates.length === this.size) this.templates.pop()
-    this.templates.push(template(head, value, varies))
+    const made = template(head, value, varies)
+    this.templates.push(this.others === null ? made : this.others.shared(made))
     this.reach = Math.max(this.reach, head.length + blankLine.length + 15)
   }
 }

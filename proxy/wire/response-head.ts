@@ -37,7 +37,7 @@ export function readResponseHead(text: string): UpstreamResponseHead | null {
     status: Number(line[2]),
     message: line[3] ?? '',
     fields,
-    reply: null,
+    replies: [],
     length: null,
     body: 'close',
     keepAlive: line[1] === '1',

@@ -8,8 +8,8 @@ import type { TlsSessions } from './tls-sessions.ts'
 
 const readBuffer = Buffer.allocUnsafeSlow(64 * 1024)
 
-/** Takes what was read: `bytes` up to `count`, which are valid only during the call. */
-type OnRead<Result> = (bytes: Buffer, count: number) => Result
+/** Takes what was read: `bytes` up to `count`, which are valid only during the call. Node calls it itself. */
+type OnRead<Result> = (count: number, bytes: Buffer) => Result
 
 /** Where an endpoint is, and how it is secured; `tls` null: plain TCP. */
 export interface Target {
@@ -35,7 +35,7 @@ export function connectTo(
     ...{ host, port, lookup },
     autoSelectFamily: false,
     noDelay: true,
-    onread: { buffer: readBuffer, callback: (count) => onRead(readBuffer, count) },
+    onread: { buffer: readBuffer, callback: onRead },
   }
   return tls === null
     ? connect(target, onConnected)
@@ -71,11 +71,11 @@ export class SocketReads {
   /** Create it before the socket has read anything. */
   constructor(socket: Socket, onRead: OnRead<void>) {
     this.socket = socket
-    this.onRead = (bytes, count) => {
-      onRead(bytes, count)
+    this.onRead = (count, bytes) => {
+      onRead(count, bytes)
       return true
     }
-    this.onData = (chunk) => onRead(chunk, chunk.length)
+    this.onData = (chunk) => onRead(chunk.length, chunk)
     if (!this.readShared()) socket.on('data', this.onData)
   }
 
@@ -85,7 +85,7 @@ export class SocketReads {
     if (bufferKey === undefined || callbackKey === undefined || handle?.useUserBuffer === undefined)
       return false
     internals[bufferKey] = readBuffer
-    internals[callbackKey] = (count: number) => this.onRead(readBuffer, count)
+    internals[callbackKey] = (count: number) => this.onRead(count, readBuffer)
     handle.useUserBuffer(readBuffer)
     return true
   }
@@ -102,6 +102,6 @@ export class SocketReads {
   stop(): void {
     const { socket } = this
     socket.off('data', this.onData)
-    this.onRead = (bytes, count) => socket.push(Buffer.from(bytes.subarray(0, count)))
+    this.onRead = (count, bytes) => socket.push(Buffer.from(bytes.subarray(0, count)))
   }
 }

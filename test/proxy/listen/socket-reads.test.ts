@@ -132,7 +132,7 @@ for (const means of ['the shared buffer', 'chunks of the stream'])
         Object.assign((socket as unknown as { _handle: object })._handle, {
           useUserBuffer: undefined,
         })
-      const reads: SocketReads = new SocketReads(socket, (bytes, count) => {
+      const reads: SocketReads = new SocketReads(socket, (count, bytes) => {
         seen.isShared = bytes.length > count
         seen.read += bytes.toString('latin1', 0, count)
         reads.pause()
