@@ -58,33 +58,34 @@ function tlsOf({ tls }: Route, current: TlsIdentity): TlsIdentity {
  * route.
  */
 export class Supplier {
-  readonly id: string
-  readonly metrics: SupplierMetrics
+  // What each request reads comes first, and lies together in memory.
   route: Route
   endpoints: Endpoints
+  readonly metrics: SupplierMetrics
+  /** Kept through a change of configuration: its measurements of the supplier remain valid. */
+  readonly gate = new Gate()
+  /** Requests from admission to the response, queued ones included. */
+  inFlight = 0
+  private maxInFlight = Number.POSITIVE_INFINITY
+  /** No further request is for it. */
+  removed = false
+  private allSeatsInactive = false
+  private allotment = unlimited
+  private bucket: Bucket | null = null
+  callers: CallerCheck | null
   /** null: there is none. */
   canary: { endpoints: Endpoints; share: number } | null
+  /** What is set and removed in the head of a request; null: nothing. */
+  headers: ConfiguredHeaders | null
+  /** null: requests are not copied. */
+  mirror: Mirror | null = null
+  inactiveSeats = noSeats
+  readonly id: string
   readonly checks: HealthChecks
   private overrides: DirectoryState['overrides']
   /** For endpoints over TLS. */
   tls: TlsIdentity
-  /** What is set and removed in the head of a request; null: nothing. */
-  headers: ConfiguredHeaders | null
-  callers: CallerCheck | null
-  /** null: requests are not copied. */
-  mirror: Mirror | null = null
-  /** Requests from admission to the response, queued ones included. */
-  inFlight = 0
-  /** Kept through a change of configuration: its measurements of the supplier remain valid. */
-  readonly gate = new Gate()
-  inactiveSeats = noSeats
-  private allSeatsInactive = false
-  private allotment = unlimited
   private share = 1
-  private bucket: Bucket | null = null
-  private maxInFlight = Number.POSITIVE_INFINITY
-  /** No further request is for it. */
-  removed = false
   private readonly log: Log
   private readonly upstream: NodeUpstream
   private discovery: Discovery | null = null

@@ -236,6 +236,7 @@ interface Trial {
 }
 
 export class Limiter {
+  // What each request reads comes first, and lies together in memory.
   /** A fraction, so that slow growth adds up. */
   limit = firstLimit
   inFlight = 0
@@ -246,7 +247,6 @@ export class Limiter {
   /** No queue is seen at the supplier: the limit may double with each round trip. */
   growing = true
   private fixed = false
-  private highest = Number.POSITIVE_INFINITY
   private readonly sample = new Sample()
   private readonly baseline = new Baseline()
   /** Until the first requests have ended: how many were sent, when the last of them was, how many have ended and were answered. */
@@ -256,10 +256,15 @@ export class Limiter {
   /** Mean milliseconds of the answered requests. */
   private answeredLatency = 0
   private trial: Trial | null = null
-  /** The trial is under way: the limit is low to measure. */
-  private probing = false
   /** A sample was too long. Such a sample is worse than most by chance: a trial is compared with the next one. */
   private suspected = false
+  /** Until then the supplier still works on requests that were sent before the limit fell: they are not sampled. */
+  private settledAt = 0
+  /** When a request was last sent while none was in flight, and the responses since; null: the first queue was seen. */
+  private burst: { since: number; responses: number } | null = { since: 0, responses: 0 }
+  private highest = Number.POSITIVE_INFINITY
+  /** The trial is under way: the limit is low to measure. */
+  private probing = false
   /** Until then lateness does not cause a trial, and by how much longer after the next trial without load. */
   private trustedUntil = 0
   private trust = 1
@@ -269,10 +274,6 @@ export class Limiter {
   private growth = leastGrowth
   /** The limit was reached in the last sample, and there was a queue at the supplier. */
   private queueSeen = false
-  /** Until then the supplier still works on requests that were sent before the limit fell: they are not sampled. */
-  private settledAt = 0
-  /** When a request was last sent while none was in flight, and the responses since; null: the first queue was seen. */
-  private burst: { since: number; responses: number } | null = { since: 0, responses: 0 }
 
   /** `limit`: a fixed limit; null: adaptive. `highest` bounds both. */
   configure(limit: number | null, highest: number): void {

@@ -23,23 +23,26 @@ const never = Number.POSITIVE_INFINITY
 
 /** One URL of a supplier, with its connections and its state. */
 export class Endpoint implements Choosable {
-  readonly url: URL
+  // What each request reads comes first, and lies together in memory.
+  readonly pool: ConnectionPool
+  inFlight = 0
+  /** Consecutive, up to the last request. */
+  failures = 0
+  /** `performance.now()` until which no request is sent; 0: not ejected. */
+  ejectedUntil = 0
   /** The endpoint's own path; the caller's query is appended. */
   readonly path: string
   readonly host: string
+  /** It has a query of its own, to which the caller's is appended. */
+  private readonly hasQuery: boolean
+  readonly url: URL
   /** Origin and path, which are shown; the query may be a secret. */
   readonly name: string
-  readonly pool: ConnectionPool
   readonly log: EndpointLog
   weight = 1
   zone: string | undefined
   priority = 0
-  inFlight = 0
-  /** Consecutive, up to the last request. */
-  failures = 0
   ejections = 0
-  /** `performance.now()` until which no request is sent; 0: not ejected. */
-  ejectedUntil = 0
   probing = false
   /** Why it fails its health checks; null: it does not, or there are none. */
   unhealthy: string | null = null
@@ -53,6 +56,7 @@ export class Endpoint implements Choosable {
 
   constructor(config: EndpointConfig, upstream: Upstream, log: EndpointLog) {
     this.url = new URL(config.url)
+    this.hasQuery = this.url.search !== ''
     this.path = this.url.pathname + this.url.search
     this.host = this.url.host
     this.name = this.url.origin + this.url.pathname
@@ -101,7 +105,7 @@ export class Endpoint implements Choosable {
 
   target(query: string): string {
     if (query.length <= 1) return this.path
-    return this.url.search === '' ? this.path + query : `${this.path}&${query.slice(1)}`
+    return this.hasQuery ? `${this.path}&${query.slice(1)}` : this.path + query
   }
 }
 
@@ -137,15 +141,15 @@ const watchTime = 10_000
 
 /** The endpoints of a supplier: chooses one for each request, and ejects those that fail. */
 export class Endpoints {
-  readonly all: readonly Endpoint[]
   /** null: there are several. */
   private readonly only: Endpoint | null
+  private readonly watches: boolean
+  readonly all: readonly Endpoint[]
   private readonly outliers: OutlierConfig
   private readonly timeout: number
   private readonly zone: string | null
   private readonly now: () => number
   private readonly random: () => number
-  private readonly watches: boolean
   private table: EndpointTable<Endpoint>
   /** The next time at which the table is prepared without a change of a state: an ejection ends. */
   private due = never

@@ -65,14 +65,12 @@ export class FastClient implements Connection, BodySink {
   private readonly pool: PoolEvents
   private readonly templates: HeadTemplates<UpstreamResponseHead>
   private connected = false
-  private address = ''
   private destroyed = false
   private uses = 0
   private sink: ResponseSink | null = null
   /** The request that is not written yet. */
   private unsent: { head: OutgoingRequest; body: Body } | null = null
   private responded = false
-  private error: Error | null = null
   private partial: Buffer | null = null
   private interim = 0
   private head: UpstreamResponseHead | null = null
@@ -84,6 +82,8 @@ export class FastClient implements Connection, BodySink {
   /** The body of a chunked response that arrived whole, in the memory of the read. */
   private joined: Buffer | null = null
   private flowing = true
+  private address = ''
+  private error: Error | null = null
   private readonly resume = () => {
     this.flowing = true
     this.socket.resume()

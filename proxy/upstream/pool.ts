@@ -73,26 +73,25 @@ function http1ConnectorOf(
 }
 
 /** The connections to one origin. */
-export class ConnectionPool {
+export class ConnectionPool implements PoolEvents {
+  // What each request reads comes first, and lies together in memory.
+  private readonly idleOnes: Connection[] = []
+  private closed = false
+  /** Connections to an endpoint that is not trusted any more: they complete their requests. null: there were none. */
+  private distrusted: Set<Connection> | null = null
+  /** Runs while connections are idle: timers of thousands of endpoints would be due in the same turn of the event loop. */
+  private timer: NodeJS.Timeout | null = null
+  private readonly all = new Set<Connection>()
   private readonly origin: string
   private readonly hostname: string
   private readonly upstream: Upstream
   private connector: ReturnType<typeof connectorOf>
-  private readonly idleOnes: Connection[] = []
-  private readonly all = new Set<Connection>()
-  /** Connections to an endpoint that is not trusted any more: they complete their requests. null: there were none. */
-  private distrusted: Set<Connection> | null = null
-  private closed = false
-  /** Runs while connections are idle: timers of thousands of endpoints would be due in the same turn of the event loop. */
-  private timer: NodeJS.Timeout | null = null
-  private readonly events: PoolEvents
 
   constructor(origin: string, upstream: Upstream) {
     this.origin = origin
     this.hostname = new URL(origin).hostname
     this.upstream = upstream
     this.connector = connectorOf(origin, upstream)
-    this.events = this.eventsOf()
     upstream.resolver.watch(this.hostname)
   }
 
@@ -145,24 +144,25 @@ export class ConnectionPool {
     this.connector.destroy()
   }
 
-  private eventsOf(): PoolEvents {
-    return {
-      released: (connection, now) => {
-        if (this.closed || this.isStale(connection, now)) return connection.destroy()
-        this.idleOnes.push(connection)
-        this.timer ??= setInterval(() => this.sweep(), sweepInterval).unref()
-      },
-      added: (connection) => {
-        this.all.add(connection)
-      },
-      removed: (connection) => {
-        this.all.delete(connection)
-        this.distrusted?.delete(connection)
-        const index = this.idleOnes.lastIndexOf(connection)
-        if (index >= 0) this.idleOnes.splice(index, 1)
-      },
-      connectFailed: (address) => this.upstream.resolver.failed(this.hostname, address),
-    }
+  released(connection: Connection, now: number): void {
+    if (this.closed || this.isStale(connection, now)) return connection.destroy()
+    this.idleOnes.push(connection)
+    this.timer ??= setInterval(() => this.sweep(), sweepInterval).unref()
+  }
+
+  added(connection: Connection): void {
+    this.all.add(connection)
+  }
+
+  removed(connection: Connection): void {
+    this.all.delete(connection)
+    this.distrusted?.delete(connection)
+    const index = this.idleOnes.lastIndexOf(connection)
+    if (index >= 0) this.idleOnes.splice(index, 1)
+  }
+
+  connectFailed(address: string): void {
+    this.upstream.resolver.failed(this.hostname, address)
   }
 
   private isStale(connection: Connection, now: number): boolean {
@@ -174,7 +174,7 @@ export class ConnectionPool {
   }
 
   private connect(fresh: boolean): Connection {
-    const connection = this.connector.open(this.events, fresh)
+    const connection = this.connector.open(this, fresh)
     this.all.add(connection)
     return connection
   }

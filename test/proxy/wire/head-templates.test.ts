@@ -2,7 +2,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import t from 'tap'
 import { proxySchema, routeSchema } from '../../../proxy/config.ts'
-import { HeadTemplates } from '../../../proxy/wire/head-templates.ts'
+import { HeadTemplates, SharedTemplates } from '../../../proxy/wire/head-templates.ts'
 import {
   readRequestHead,
   readRequestLine,
@@ -11,10 +11,10 @@ import {
 import { readResponseHead } from '../../../proxy/wire/response-head.ts'
 import { mutated } from '../../support/fuzz/mutate.ts'
 import { lines } from '../../support/fuzz/requests.ts'
-import { startProxy } from '../../support/proxy.ts'
+import { idleEngine, startProxy } from '../../support/proxy.ts'
 import { source } from '../../support/random.ts'
 import { keptOpen, post, type RawAnswer, raw } from '../../support/raw.ts'
-import { httpSupplier, rawSupplier, type TestSupplier } from '../../support/supplier.ts'
+import { answerText, httpSupplier, rawSupplier, type TestSupplier } from '../../support/supplier.ts'
 
 const blankLine = '\r\n\r\n'
 
@@ -89,6 +89,65 @@ t.test(
     const long = `X: ${'y'.repeat(5000)}\r\n`
     t.equal(send(long), null)
     t.equal(send(long), null, 'a long head is not kept')
+  },
+)
+
+t.test('what one peer has made of a head is used for the same head of another', async (t) => {
+  const all = new SharedTemplates<object>()
+  const [one, other] = [new HeadTemplates<object>(4, all), new HeadTemplates<object>(4, all)]
+  const head = 'HTTP/1.1 200 OK\r\nServer: a\r\nContent-Length: 5\r\n'
+  const found = (templates: HeadTemplates<object>, text: string) => templates.match(`${text}\r\n`)
+  const values = [{}, {}, {}]
+  one.keep(head, values[0]!, true)
+  other.keep(head.replace('5', '17'), values[1]!, true)
+  t.equal(found(other, head), values[0])
+  t.equal(other.length, 5)
+  t.equal(found(one, head.replace('5', '234')), values[0])
+  t.equal(one.length, 234)
+  t.equal(found(one, head.replace('Server: a', 'Server: b')), null)
+  const noBid = 'HTTP/1.1 204 No Content\r\nServer: a\r\nContent-Length: 5\r\n'
+  one.keep(noBid, values[1]!, false)
+  other.keep(noBid.replace('5', '6'), values[2]!, false)
+  t.equal(found(other, noBid), null, 'its length does not vary')
+  t.equal(found(other, noBid.replace('5', '6')), values[2])
+  for (let count = 0; count < 1100; count++)
+    new HeadTemplates<object>(4, all).keep(`${head}X: ${count}\r\n`, {}, true)
+  const third = new HeadTemplates<object>(4, all)
+  third.keep(head, values[2]!, true)
+  t.equal(found(third, head), values[2], 'forgotten after a thousand others')
+  t.equal(found(one, head), values[0], 'kept by those that have it')
+})
+
+t.test(
+  'suppliers that send the same head each get what becomes of their own response',
+  async (t) => {
+    const body = '{"seatbid":[]}'
+    const suppliers = await Promise.all(
+      [0, 1, 2].map((nth) =>
+        rawSupplier((socket) =>
+          socket.write(answerText('200 OK', body + ' '.repeat(nth), 'ETag: "x"\r\nX-A: b\r\n')),
+        ),
+      ),
+    )
+    const engine = idleEngine({
+      readsResponses: (supplier) => supplier === 's1',
+      rewrite: () => ({
+        ...{ body: Buffer.from('{"seatbid":[1]}'), reason: null, removed: 0, left: 1 },
+        unreadable: false,
+      }),
+    })
+    const routes = suppliers.map(({ url }, nth) => [`s${nth}`, { endpoints: [url] }])
+    const proxy = await startProxy(Object.fromEntries(routes), { engine })
+    t.teardown(() => Promise.all([proxy.close(), ...suppliers.map((supplier) => supplier.close())]))
+    const caller = keptOpen(proxy.port)
+    for (const nth of [0, 1, 2, 1, 0, 2, 2, 0, 1, 1, 0]) {
+      const answer = await caller.ask(post(`/bid/s${nth}`, '{}'))
+      t.equal(answer.body, nth === 1 ? '{"seatbid":[1]}' : body + ' '.repeat(nth))
+      t.equal(answer.headers['content-length'], String(answer.body.length))
+      t.equal(answer.headers['etag'], nth === 1 ? undefined : '"x"', 'of an unchanged body alone')
+      t.equal(answer.headers['x-a'], 'b')
+    }
+    caller.end()
   },
 )
 
