@@ -78,7 +78,8 @@ function codecsAlone(): { zlib: Codec; ours: Codec } {
 /** A proxy with its two listeners. */
 interface Subject {
   name: string
-  pids: number[]
+  /** Of the listener's processes: bidweir has a service for each, and the other one's timers are no part of a request. */
+  pids(secure: boolean): number[]
   port(secure: boolean): number
 }
 
@@ -92,9 +93,10 @@ async function startBidweir(stack: AsyncDisposableStack, origin: Origin): Promis
     startService({ proxy: { listen: '127.0.0.1:0', ...tls }, suppliers }, { authority: cert })
   const plain = stack.use(await start({}))
   const secure = stack.use(await start({ tls: { cert, key } }))
+  const [ofPlain, ofSecure] = [tree(plain.pid), tree(secure.pid)]
   return {
     name: 'bidweir',
-    pids: [...tree(plain.pid), ...tree(secure.pid)],
+    pids: (isSecure) => (isSecure ? ofSecure : ofPlain),
     port: (isSecure) => (isSecure ? secure : plain).proxy,
   }
 }
@@ -114,9 +116,10 @@ async function startNginx(stack: AsyncDisposableStack, origin: Origin): Promise<
       return ['nginx', '-p', dir, '-c', config]
     }),
   )
+  const pids = tree(program.pid)
   return {
     name: 'nginx',
-    pids: tree(program.pid),
+    pids: () => pids,
     port: (isSecure) => (isSecure ? securePort : program.port),
   }
 }
@@ -151,7 +154,7 @@ export async function measureHandshakes(
   const measure = async ({ name, port, pids }: Subject, renew: 'full' | 'resumed') => {
     const { watched, count, failed } = await caller.ask({
       ...{ port: port(true), secure: true, renew, paths: [noBid], connections: 16, rate: 0 },
-      ...{ warm: 300, measure: run.quick ? 300 : 2000, watch: [pids] },
+      ...{ warm: 300, measure: run.quick ? 300 : 2000, watch: [pids(true)] },
     })
     const cost = watched[0]! / Math.max(1, count - failed)
     run.say(`  ${renew} ${name}: ${cost.toFixed(1)} us${failed > 0 ? `, ${failed} failed` : ''}`)
@@ -199,9 +202,10 @@ export async function measureRoads(run: Report, caller: Caller, origin: Origin):
   if (subjects.length === 0) return []
   const measure = async ({ name, port, pids }: Subject, road: Road, load: Partial<Job>) => {
     const { label, path, secure = false, encoding } = road
-    const job = { connections: 64, rate: 0, warm: 500, measure: 1500, watch: [pids], ...load }
-    const target = { port: port(secure), secure, paths: [path], ...(encoding && { encoding }) }
-    const { watched, count, failed } = await caller.ask({ ...job, ...target } as Job)
+    const measured = { connections: 64, rate: 0, warm: 500, measure: 1500, ...load }
+    const target = { port: port(secure), secure, paths: [path], watch: [pids(secure)] }
+    const body = encoding && { encoding }
+    const { watched, count, failed } = await caller.ask({ ...measured, ...target, ...body } as Job)
     const cost = watched[0]! / Math.max(1, count - failed)
     run.say(`  ${label} ${name}: ${cost.toFixed(1)} us${failed > 0 ? `, ${failed} failed` : ''}`)
     return cost

@@ -8,7 +8,7 @@ import type { UpstreamResponseHead } from '../wire/response-head.ts'
 import { systemTls, type TlsIdentity } from '../wire/tls-identity.ts'
 import { TlsSessions } from '../wire/tls-sessions.ts'
 import type { Protocol } from './config.ts'
-import type { Connection, PoolEvents } from './connection.ts'
+import { type Connection, idleTimeout, type PoolEvents } from './connection.ts'
 import { FastClient } from './fast-client.ts'
 import { Http2Sessions } from './http2-client.ts'
 import type { Resolver } from './resolver.ts'
@@ -16,8 +16,8 @@ import { undiciConnector } from './undici-client.ts'
 
 /** Upstream connections are used for 5 minutes at most, so that new addresses of a name get traffic. */
 const maxAge = 300_000
-/** Milliseconds between two checks for idle connections that are no longer reusable. */
-const sweepInterval = 1000
+/** Milliseconds between two checks for idle connections that are no longer reusable. With thousands of endpoints they add up. */
+const sweepInterval = idleTimeout
 /** Heads of responses that are kept for an endpoint: it has one for bids, and one for no-bids. */
 const headsOfEndpoint = 4
 const headsOfAll = new SharedTemplates<UpstreamResponseHead>()
