@@ -351,6 +351,7 @@ t.test(
       // closed, not half closed: cases 11 and 12, in which the server of Node.js fails.
       '5: half closed (remote): Sends a DATA frame',
       '6: half closed (remote): Sends a HEADERS frame',
+      '2: Sends a DATA frame on the stream that is not in "open" or "half-closed (local)" state',
     ])
     const failures = await h2specFailures(proxy.port, '/bid/acme')
     t.comment(failures)
