@@ -102,11 +102,11 @@ export interface UpstreamRequest {
   abort(): void
 }
 
-/** The head of a supplier's response. The fast lane keeps it while the supplier repeats it, but for its Content-Length. */
+/** The head of a supplier's response. The fast lane keeps it while suppliers repeat it, but for its Content-Length. */
 export interface ResponseHead {
   readonly status: number
   readonly message: string
-  /** A flat list of names and values, as received; the value of Content-Length may be an earlier one. */
+  /** A flat list of names and values, as received; the value of Content-Length may be that of another response. */
   readonly fields: readonly string[]
   /** What was sent to callers for this head, for each set of fields that are dropped. */
   readonly replies: ReplyHead[]
@@ -122,7 +122,7 @@ interface ReplyHead {
 /** Receives the response of an endpoint, in this order. Nothing follows `end` or `fail`. */
 export interface ResponseSink {
   /**
-   * @param head may be that of an earlier response of the endpoint: a sink changes nothing but its `replies`
+   * @param head may be that of an earlier response, of another endpoint too: a sink changes nothing but its `replies`
    * @param length the value of Content-Length; null: there is none
    */
   head(head: ResponseHead, length: number | null): void

@@ -14,7 +14,16 @@ const idAt = Buffer.from('{"id":"')
 const idLength = 36
 let served = 0
 
-/** The response, with the id of the request that `data` begins with. */
+const dateAt = Buffer.from('Date: ')
+let date = Buffer.alloc(0)
+/** As all servers do: the head of a response is another one each second. */
+function renewDate(): void {
+  date = Buffer.from(new Date().toUTCString())
+}
+renewDate()
+setInterval(renewDate, 1000)
+
+/** The response, with the id of the request that `data` begins with, and the `Date` of now. */
 function responseTo(data: Buffer): Buffer {
   const kind = /^POST \S*[?&]kind=([\w-]+)/.exec(data.toString('latin1', 0, 200))?.[1]
   const response = ((kind && responses[kind]) || mix[served++ % mix.length]!)()
@@ -22,6 +31,7 @@ function responseTo(data: Buffer): Buffer {
   const to = response.indexOf(idAt)
   if (from >= 0 && to >= 0)
     data.copy(response, to + idAt.length, from + idAt.length, from + idAt.length + idLength)
+  date.copy(response, response.indexOf(dateAt) + dateAt.length)
   return response
 }
 

@@ -235,6 +235,14 @@ interface Trial {
   since: number
 }
 
+/** How many of the first requests were sent, when the last of them was, how many have ended, and how many were answered. */
+interface FirstRequests {
+  sent: number
+  until: number
+  ended: number
+  answered: number
+}
+
 export class Limiter {
   // What each request reads comes first, and lies together in memory.
   /** A fraction, so that slow growth adds up. */
@@ -249,10 +257,8 @@ export class Limiter {
   private fixed = false
   private readonly sample = new Sample()
   private readonly baseline = new Baseline()
-  /** Until the first requests have ended: how many were sent, when the last of them was, how many have ended and were answered. */
-  private first: { sent: number; until: number; ended: number; answered: number } | null = {
-    ...{ sent: 0, until: 0, ended: 0, answered: 0 },
-  }
+  /** null: they have ended. */
+  private first: FirstRequests | null = { sent: 0, until: 0, ended: 0, answered: 0 }
   /** Mean milliseconds of the answered requests. */
   private answeredLatency = 0
   private trial: Trial | null = null

@@ -22,13 +22,17 @@ const maxMisses = 8
 const pause = 1000
 /** Heads that are shared, at most; then they are forgotten, and shared anew. */
 const mostShared = 1024
+/** The newest of them, with which a head that a peer has not sent before is compared. */
+const newestShared = 8
 
 /**
  * Templates of many peers. Suppliers whose servers are the same send the same head: it is kept once, so that for each of
- * thousands of suppliers less has to be read from memory.
+ * thousands of suppliers less has to be read from memory, and the head of a new second, with another `Date`, is read once.
  */
 export class SharedTemplates<T> {
   private readonly known = new Map<string, Template<T>>()
+  /** The newest is first. */
+  readonly newest: Template<T>[] = []
 
   /** The template that another peer has for the same head, or this one. */
   shared(template: Template<T>): Template<T> {
@@ -39,6 +43,8 @@ export class SharedTemplates<T> {
     if (equal !== undefined) return equal
     if (known.size === mostShared) known.clear()
     known.set(key, template)
+    this.newest.unshift(template)
+    if (this.newest.length > newestShared) this.newest.pop()
     return template
   }
 }
@@ -81,7 +87,24 @@ export class HeadTemplates<T> {
       if (index > 0) this.moveToFront(index)
       return template.value
     }
+    return this.others === null ? null : this.adopt(text, from, this.others)
+  }
+
+  /** Keeps a head that others have sent. */
+  private adopt(text: string, from: number, { newest }: SharedTemplates<T>): T | null {
+    for (let index = 0; index < newest.length; index++) {
+      const template = newest[index]!
+      if (!this.fits(text, from, template)) continue
+      this.misses = 0
+      this.put(template)
+      return template.value
+    }
     return null
+  }
+
+  private put(template: Template<T>): void {
+    if (this.templates.length === this.size) this.templates.pop()
+    this.templates.push(template)
   }
 
   private moveToFront(from: number): void {
@@ -130,9 +153,8 @@ export class HeadTemplates<T> {
       return
     }
     if (head.length > longest) return
-    if (this.templates.length === this.size) this.templates.pop()
     const made = template(head, value, varies)
-    this.templates.push(this.others === null ? made : this.others.shared(made))
+    this.put(this.others === null ? made : this.others.shared(made))
     this.reach = Math.max(this.reach, head.length + blankLine.length + 15)
   }
 }
