@@ -202,10 +202,9 @@ export async function measureRoads(run: Report, caller: Caller, origin: Origin):
   if (subjects.length === 0) return []
   const measure = async ({ name, port, pids }: Subject, road: Road, load: Partial<Job>) => {
     const { label, path, secure = false, encoding } = road
-    const measured = { connections: 64, rate: 0, warm: 500, measure: 1500, ...load }
-    const target = { port: port(secure), secure, paths: [path], watch: [pids(secure)] }
-    const body = encoding && { encoding }
-    const { watched, count, failed } = await caller.ask({ ...measured, ...target, ...body } as Job)
+    const job = { connections: 64, rate: 0, warm: 500, measure: 1500, watch: [pids(secure)] }
+    const target = { port: port(secure), secure, paths: [path], ...(encoding && { encoding }) }
+    const { watched, count, failed } = await caller.ask({ ...job, ...load, ...target } as Job)
     const cost = watched[0]! / Math.max(1, count - failed)
     run.say(`  ${label} ${name}: ${cost.toFixed(1)} us${failed > 0 ? `, ${failed} failed` : ''}`)
     return cost

@@ -141,6 +141,7 @@ const watchTime = 10_000
 
 /** The endpoints of a supplier: chooses one for each request, and ejects those that fail. */
 export class Endpoints {
+  // What each request reads comes first, and lies together in memory.
   /** null: there are several. */
   private readonly only: Endpoint | null
   private readonly watches: boolean

@@ -20,6 +20,7 @@ const maxAge = 300_000
 const sweepInterval = idleTimeout
 /** Heads of responses that are kept for an endpoint: it has one for bids, and one for no-bids. */
 const headsOfEndpoint = 4
+/** Of all endpoints of the process. */
 const headsOfAll = new SharedTemplates<UpstreamResponseHead>()
 
 export interface Upstream {

@@ -8,7 +8,7 @@ import type { TlsSessions } from './tls-sessions.ts'
 
 const readBuffer = Buffer.allocUnsafeSlow(64 * 1024)
 
-/** Takes what was read: `bytes` up to `count`, which are valid only during the call. Node calls it itself. */
+/** Takes what was read: `bytes` up to `count`, which are valid only during the call. The order is that of Node. */
 type OnRead<Result> = (count: number, bytes: Buffer) => Result
 
 /** Where an endpoint is, and how it is secured; `tls` null: plain TCP. */

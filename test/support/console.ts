@@ -1,7 +1,7 @@
 /** A running service with bid traffic and wins, a supplier that is down and one without traffic; and a browser on its console. */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Browser, chromium, type Page } from 'playwright-core'
+import { type Browser, chromium, type Locator, type Page } from 'playwright-core'
 import type { Test } from 'tap'
 import type { Kept, LiveSnapshot } from '../../admin/fleet/live-schema.ts'
 import { runDemo } from '../../service/demo/main.ts'
@@ -212,7 +212,8 @@ export const screenNames = (): string[] =>
 /** The name of a screen in an address such as `supplier/acme?days=7`. */
 export const nameOfScreen = (address: string): string => /^[\w-]+/.exec(address)![0]
 
-export const row = (page: Page, name: string) => page.locator('tbody tr').filter({ hasText: name })
+export const row = (place: Page | Locator, name: string) =>
+  place.locator('tbody tr').filter({ hasText: name })
 export const press = (page: Page, name: string) =>
   page.getByRole('button', { name, exact: true }).first().click()
 

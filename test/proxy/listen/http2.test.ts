@@ -347,17 +347,27 @@ t.test(
       ...ofNode,
       // On this port it is a malformed request of HTTP/1.1, which is answered 400.
       '2: Sends invalid connection preface',
-      // These send a second frame after a complete request. Where the response was faster than that frame, the stream is
-      // closed, not half closed: cases 11 and 12, in which the server of Node.js fails.
+    ])
+    const faults = async () =>
+      (await h2specFailures(proxy.port, '/bid/acme')).filter((title) => !known.has(title))
+    const first = await faults()
+    // These send a second frame after a complete request. Where the response was faster than that frame, the stream is
+    // closed, not half closed: cases 11 and 12, in which the server of Node.js fails. Each must pass in one of a few runs.
+    const racing = [
       '5: half closed (remote): Sends a DATA frame',
       '6: half closed (remote): Sends a HEADERS frame',
       '2: Sends a DATA frame on the stream that is not in "open" or "half-closed (local)" state',
-    ])
-    const failures = await h2specFailures(proxy.port, '/bid/acme')
-    t.comment(failures)
+    ]
     t.same(
-      failures.filter((title) => !known.has(title)),
+      first.filter((title) => !racing.includes(title)),
       [],
     )
+    let failed = first.filter((title) => racing.includes(title))
+    for (let run = 1; run < 5 && failed.length > 0; run++) {
+      t.comment(failed)
+      const later = await faults()
+      failed = failed.filter((title) => later.includes(title))
+    }
+    t.same(failed, [])
   },
 )
