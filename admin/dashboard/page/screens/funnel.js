@@ -31,7 +31,7 @@ function earnings({ at: amount, lower, upper }, currency) {
 function earnedWords({ earned, bids, wins, lostWins, currency }) {
   if (bids === 0) return 'OPD has priced no bid today.'
   if (earned === null)
-    return `OPD has priced ${integer(bids)} bids today. What it earned is not known yet: too few wins, or no holdout to compare with.`
+    return `OPD has priced ${integer(bids)} ${bids === 1 ? 'bid' : 'bids'} today. What it earned is not known yet: too few wins, or no holdout to compare with.`
   const cost =
     lostWins < 0
       ? `won ${integer(-lostWins)} more than the ${integer(wins + lostWins)} wins`

@@ -40,7 +40,8 @@ const sumToday = (rows, name) =>
 const isUnproven = (ssp) => funnel.value?.unchecked.includes(ssp) ?? false
 
 /** @param {number} wins @param {number} bids */
-const winsCell = (wins, bids) => html`${integer(wins)}<small>of ${integer(bids)} bids</small>`
+const winsCell = (wins, bids) =>
+  html`${integer(wins)}<small>of ${integer(bids)} ${bids === 1 ? 'bid' : 'bids'}</small>`
 
 const failures = Object.entries({ timeout: 'time-outs', upstream_error: 'errors' })
 
