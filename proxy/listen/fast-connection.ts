@@ -22,9 +22,10 @@ import {
   chunked,
   type RequestHead,
   readRequestHead,
-  setLineAndLength,
+  readRequestLine,
+  setQueryAndLength,
 } from '../wire/request-head.ts'
-import { longestLine, type RequestLines } from '../wire/request-lines.ts'
+import { longestLine, notKept, type RequestLines } from '../wire/request-lines.ts'
 import { isTls, SocketReads } from '../wire/socket-reads.ts'
 import type { ConnectionLife, ConnectionLives } from './connection-life.ts'
 
@@ -187,7 +188,6 @@ const newConnection = 100
 /** Heads that are kept for a connection, without their first lines: a caller may send for several suppliers. */
 const headsOfCaller = 2
 const noHead: RequestHead = {
-  supplier: '',
   query: '',
   fields: [],
   length: 0,
@@ -270,20 +270,21 @@ export class FastConnection extends FastReply implements Inbound, BodySink {
     // A body that is short and complete is passed on as text.
     const length = count <= singleWrite ? count : longestLine + heads.reach
     const text = bytes.toString('latin1', 0, length)
-    const line = this.lane.lines.read(bytes, text)
-    const known = line === null ? null : heads.match(text, line.text.length)
+    const { lines } = this.lane
+    const line = lines.read(bytes, text)
+    const known = line === notKept ? null : heads.match(text, lines.lengthOf(line))
     if (known !== null) {
-      setLineAndLength(known, line!, heads.length)
-      const supplier = this.lane.lines.targetOf(line!)
-      return this.begin(known, supplier, bytes, count, text, heads.end)
+      setQueryAndLength(known, lines.queryOf(line), heads.length)
+      return this.begin(known, lines.targetOf(line), bytes, count, text, heads.end)
     }
     const end = bytes.subarray(0, count).indexOf(blankLine)
     const headText = bytes.toString('latin1', 0, end + 2)
     const head = end < 0 ? null : readRequestHead(headText)
     if (head === null) return this.handOver(bytes.subarray(0, count))
-    if (head.length !== chunked && line !== null)
-      heads.keep(headText.slice(line.text.length), head, true)
-    this.begin(head, this.lane.supplierOf(head.supplier), bytes, count, text, end + 4)
+    if (head.length !== chunked && line !== notKept)
+      heads.keep(headText.slice(lines.lengthOf(line)), head, true)
+    const { supplier } = readRequestLine(headText)!
+    this.begin(head, this.lane.supplierOf(supplier), bytes, count, text, end + 4)
   }
 
   /** `text`: the beginning of what was read. `from`: the position of the body. */

@@ -120,7 +120,8 @@ export class FastClient implements Connection, BodySink {
   }
 
   get usable(): boolean {
-    return !this.destroyed && this.connected && !this.socket.destroyed
+    // A socket that destroys itself emits its events in the same turn of the event loop, before another request is read.
+    return !this.destroyed && this.connected
   }
 
   dispatch(head: OutgoingRequest, body: Body, sink: ResponseSink): void {

@@ -76,12 +76,15 @@ function http1ConnectorOf(
 /** The connections to one origin. */
 export class ConnectionPool implements PoolEvents {
   // What each request reads comes first, and lies together in memory.
-  private readonly idleOnes: Connection[] = []
+  /** The idle connection that was used last; null: there is none. Most endpoints of thousands have no other. */
+  private newest: Connection | null = null
   private closed = false
   /** Connections to an endpoint that is not trusted any more: they complete their requests. null: there were none. */
   private distrusted: Set<Connection> | null = null
   /** Runs while connections are idle: timers of thousands of endpoints would be due in the same turn of the event loop. */
   private timer: NodeJS.Timeout | null = null
+  /** Idle ones besides `newest`. */
+  private readonly older: Connection[] = []
   private readonly all = new Set<Connection>()
   private readonly origin: string
   private readonly hostname: string
@@ -104,16 +107,25 @@ export class ConnectionPool implements PoolEvents {
    */
   acquire(fresh: boolean, now: number): Connection {
     if (fresh) return this.connect(true)
-    const { idleOnes } = this
-    for (let connection = idleOnes.pop(); connection !== undefined; connection = idleOnes.pop()) {
+    for (let connection = this.takeIdle(); connection !== null; connection = this.takeIdle()) {
       if (connection.usable && !this.isStale(connection, now)) return connection
       connection.destroy()
     }
     return this.connect(false)
   }
 
+  private takeIdle(): Connection | null {
+    const { newest } = this
+    this.newest = null
+    return newest ?? this.older.pop() ?? null
+  }
+
+  private get idleOnes(): Connection[] {
+    return this.newest === null ? [...this.older] : [...this.older, this.newest]
+  }
+
   get idle(): number {
-    return this.idleOnes.length
+    return this.older.length + (this.newest === null ? 0 : 1)
   }
 
   get open(): number {
@@ -128,7 +140,7 @@ export class ConnectionPool implements PoolEvents {
     this.connector.close()
     this.connector = connectorOf(this.origin, { ...this.upstream, tls })
     if (trusted) return
-    for (const connection of this.idleOnes.splice(0)) connection.destroy()
+    for (const connection of this.idleOnes) connection.destroy()
     this.distrusted = new Set([...(this.distrusted ?? []), ...this.all])
   }
 
@@ -136,7 +148,7 @@ export class ConnectionPool implements PoolEvents {
   close(): void {
     this.stop()
     this.connector.close()
-    for (const connection of this.idleOnes.splice(0)) connection.destroy()
+    for (const connection of this.idleOnes) connection.destroy()
   }
 
   destroy(): void {
@@ -147,7 +159,8 @@ export class ConnectionPool implements PoolEvents {
 
   released(connection: Connection, now: number): void {
     if (this.closed || this.isStale(connection, now)) return connection.destroy()
-    this.idleOnes.push(connection)
+    if (this.newest !== null) this.older.push(this.newest)
+    this.newest = connection
     this.timer ??= setInterval(() => this.sweep(), sweepInterval).unref()
   }
 
@@ -158,8 +171,9 @@ export class ConnectionPool implements PoolEvents {
   removed(connection: Connection): void {
     this.all.delete(connection)
     this.distrusted?.delete(connection)
-    const index = this.idleOnes.lastIndexOf(connection)
-    if (index >= 0) this.idleOnes.splice(index, 1)
+    if (this.newest === connection) this.newest = null
+    const index = this.older.lastIndexOf(connection)
+    if (index >= 0) this.older.splice(index, 1)
   }
 
   connectFailed(address: string): void {
@@ -184,7 +198,7 @@ export class ConnectionPool implements PoolEvents {
     const now = performance.now()
     for (const connection of this.idleOnes.filter((idleOne) => this.isStale(idleOne, now)))
       connection.destroy()
-    if (this.idleOnes.length === 0) this.endSweep()
+    if (this.idle === 0) this.endSweep()
   }
 
   private endSweep(): void {

@@ -55,8 +55,10 @@ export class HeadTemplates<T> {
   length = -1
   /** Characters that a head of the templates may have, from where it is compared. */
   reach = 0
-  /** The one that matched last is first. */
-  private readonly templates: Template<T>[] = []
+  /** The one that matched last. */
+  private latest: Template<T> | null = null
+  /** The others. The one that matched last of them is first. */
+  private readonly earlier: Template<T>[] = []
   private readonly size: number
   private readonly others: SharedTemplates<T> | null
   private misses = 0
@@ -79,12 +81,17 @@ export class HeadTemplates<T> {
    */
   match(text: string, from = 0): T | null {
     if (this.paused > 0) return null
-    const { templates } = this
-    for (let index = 0; index < templates.length; index++) {
-      const template = templates[index]!
+    const { latest } = this
+    if (latest !== null && this.fits(text, from, latest)) {
+      this.misses = 0
+      return latest.value
+    }
+    const { earlier } = this
+    for (let index = 0; index < earlier.length; index++) {
+      const template = earlier[index]!
       if (!this.fits(text, from, template)) continue
       this.misses = 0
-      if (index > 0) this.moveToFront(index)
+      this.moveToFront(index)
       return template.value
     }
     return this.others === null ? null : this.adopt(text, from, this.others)
@@ -103,15 +110,19 @@ export class HeadTemplates<T> {
   }
 
   private put(template: Template<T>): void {
-    if (this.templates.length === this.size) this.templates.pop()
-    this.templates.push(template)
+    const { earlier, latest } = this
+    this.latest = template
+    if (latest === null) return
+    earlier.unshift(latest)
+    if (earlier.length === this.size) earlier.pop()
   }
 
   private moveToFront(from: number): void {
-    const { templates } = this
-    const template = templates[from]!
-    for (let index = from; index > 0; index--) templates[index] = templates[index - 1]!
-    templates[0] = template
+    const { earlier } = this
+    const template = earlier[from]!
+    for (let index = from; index > 0; index--) earlier[index] = earlier[index - 1]!
+    earlier[0] = this.latest!
+    this.latest = template
   }
 
   private fits(text: string, from: number, { before, after }: Template<T>): boolean {
@@ -149,7 +160,8 @@ export class HeadTemplates<T> {
     if (++this.misses > maxMisses) {
       this.misses = 0
       this.paused = pause
-      this.templates.length = 0
+      this.latest = null
+      this.earlier.length = 0
       return
     }
     if (head.length > longest) return

@@ -19,7 +19,6 @@ export interface RequestLine {
 }
 
 export interface RequestHead extends BidHead {
-  supplier: string
   fields: string[]
   /** The value of Content-Length: bytes of the body. `chunked`: the body has the chunked coding. */
   length: number
@@ -55,7 +54,6 @@ export function readRequestHead(text: string): RequestHead | null {
   if (lengthAt === null) return null
   const length = lengthAt === chunked ? chunked : Number(fields[lengthAt])
   return {
-    supplier: line.supplier,
     query: line.query,
     fields,
     length,
@@ -69,11 +67,11 @@ export function readRequestHead(text: string): RequestHead | null {
 /**
  * Makes it the head of another request, which differs in the first line and the Content-Length alone.
  *
+ * @param query that of the line: `?…`, or empty
  * @param length bytes of the body, 0 or more
  */
-export function setLineAndLength(head: RequestHead, line: RequestLine, length: number): void {
-  head.supplier = line.supplier
-  head.query = line.query
+export function setQueryAndLength(head: RequestHead, query: string, length: number): void {
+  head.query = query
   if (head.length === length) return
   head.length = length
   head.fields[head.lengthAt] = String(length)
