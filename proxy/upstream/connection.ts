@@ -4,7 +4,10 @@ import type { Body, ResponseSink, UpstreamRequest } from '../types.ts'
 import type { OutgoingRequest } from '../wire/outgoing-heads.ts'
 
 export interface Connection extends UpstreamRequest {
-  /** `performance.now()` at which it was connected. */
+  /**
+   * `performance.now()` at which it was connected. Of a FastClient it is a whole number, as the next one: V8 keeps another one in an
+   * object of its own, which would be read with each request.
+   */
   readonly connectedAt: number
   /** `performance.now()` until which it may be reused while it is idle. */
   readonly reusableUntil: number

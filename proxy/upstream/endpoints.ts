@@ -7,7 +7,7 @@ import type { Body } from '../../opd/json/scanner.ts'
 import type { Forwarded, ForwardedFields } from '../types.ts'
 import type { ConfiguredHeaders } from '../wire/configured-headers.ts'
 import { header, towardsSupplier } from '../wire/headers.ts'
-import { CommonFields, OutgoingRequest } from '../wire/outgoing-heads.ts'
+import { CommonFields, OutgoingRequest, RequestStart } from '../wire/outgoing-heads.ts'
 import type { EndpointConfig, OutlierConfig } from './config.ts'
 import {
   type EndpointLog,
@@ -30,7 +30,8 @@ export class Endpoint implements Choosable {
   failures = 0
   /** `performance.now()` until which no request is sent; 0: not ejected. */
   ejectedUntil = 0
-  /** The endpoint's own path; the caller's query is appended. */
+  /** Of requests without a query of the caller, which is appended to the endpoint's own path. */
+  readonly start: RequestStart
   readonly path: string
   readonly host: string
   /** It has a query of its own, to which the caller's is appended. */
@@ -59,6 +60,7 @@ export class Endpoint implements Choosable {
     this.hasQuery = this.url.search !== ''
     this.path = this.url.pathname + this.url.search
     this.host = this.url.host
+    this.start = new RequestStart(this.path, ['Host', this.host])
     this.name = this.url.origin + this.url.pathname
     this.pool = new ConnectionPool(this.url.origin, upstream)
     this.log = log
@@ -103,9 +105,11 @@ export class Endpoint implements Choosable {
     return { reason: state === 'up' ? null : reason, nextTry: null }
   }
 
-  target(query: string): string {
-    if (query.length <= 1) return this.path
-    return this.hasQuery ? `${this.path}&${query.slice(1)}` : this.path + query
+  startWith(query: string): RequestStart {
+    const { start, path } = this
+    if (query.length <= 1) return start
+    const target = this.hasQuery ? `${path}&${query.slice(1)}` : path + query
+    return new RequestStart(target, start.fields)
   }
 }
 
@@ -386,12 +390,13 @@ export function requestHead(
   const { last, fields } = forwarded
   const { query } = inbound.head
   if (last?.endpoint === endpoint && last.rules === rules && last.query === query) return last.head
-  const path = endpoint.target(query)
-  const host = ['Host', endpoint.host]
+  const start = endpoint.startWith(query)
   const head =
     rules === null
-      ? new OutgoingRequest(path, host, 'POST', fields)
-      : new OutgoingRequest(path, rules.apply([...host, ...fields.fields]))
+      ? new OutgoingRequest(start, fields)
+      : new OutgoingRequest(
+          new RequestStart(start.path, rules.apply([...start.fields, ...fields.fields])),
+        )
   forwarded.last = { head, endpoint, rules, query }
   return head
 }

@@ -59,7 +59,7 @@ export function writeRequests(): void {
 }
 
 export class FastClient implements Connection, BodySink {
-  connectedAt = performance.now()
+  connectedAt = Math.floor(performance.now())
   reusableUntil = 0
   private readonly socket: Socket
   private readonly pool: PoolEvents
@@ -115,7 +115,7 @@ export class FastClient implements Connection, BodySink {
 
   private established(): void {
     this.connected = true
-    this.connectedAt = performance.now()
+    this.connectedAt = Math.floor(performance.now())
     this.writeRequest()
   }
 
@@ -269,7 +269,7 @@ export class FastClient implements Connection, BodySink {
     if (!this.flowing) this.resume()
     const now = performance.now()
     const reusableFor = alone && head.keepAlive ? reuseTime(head.hint) : 0
-    this.reusableUntil = now + reusableFor
+    this.reusableUntil = Math.floor(now + reusableFor)
     if (reusableFor > 0 && this.usable) releaseWritten(this, this.socket, this.pool, now)
     else this.destroy()
     if (body === null) sink.end(now)

@@ -4,7 +4,7 @@
  */
 import type { ResponseHead, ResponseSink, SendFailure } from '../types.ts'
 import type { ConfiguredHeaders } from '../wire/configured-headers.ts'
-import { OutgoingRequest } from '../wire/outgoing-heads.ts'
+import { OutgoingRequest, RequestStart } from '../wire/outgoing-heads.ts'
 import type { HealthCheckConfig } from './config.ts'
 import type { Connection } from './connection.ts'
 import { isLocalFault } from './endpoint-log.ts'
@@ -110,7 +110,9 @@ class EndpointCheck {
     const fields = ['Host', endpoint.host, 'User-Agent', 'bidweir-health-check', ...type]
     const method = config.method ?? (this.body === '' ? 'GET' : 'POST')
     const path = config.path ?? endpoint.path
-    this.request = new OutgoingRequest(path, rules?.apply(fields) ?? fields, method)
+    this.request = new OutgoingRequest(
+      new RequestStart(path, rules?.apply(fields) ?? fields, method),
+    )
     this.timer = this.after(interval * Math.random())
   }
 

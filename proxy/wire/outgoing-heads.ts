@@ -8,6 +8,33 @@ import type { Body } from '../../opd/json/scanner.ts'
 import { header, headText } from './headers.ts'
 import { isTls } from './socket-reads.ts'
 
+/** A string of one part: one of several parts would be put together again with each request that is written. */
+const flat = (text: string): string => Buffer.from(text, 'latin1').toString('latin1')
+
+/** The beginning of heads for one endpoint: the first line, and the endpoint's own fields. Its text is made once. */
+export class RequestStart {
+  readonly path: string
+  readonly method: 'POST' | 'GET' | 'OPTIONS'
+  readonly fields: readonly string[]
+  private lines: string | null = null
+
+  /**
+   * @param path with its query
+   * @param fields names and values in turn
+   */
+  constructor(path: string, fields: readonly string[], method: RequestStart['method'] = 'POST') {
+    this.path = path
+    this.fields = fields
+    this.method = method
+  }
+
+  get text(): string {
+    const { method, path, fields } = this
+    this.lines ??= flat(headText(`${method} ${path} HTTP/1.1\r\n`, fields))
+    return this.lines
+  }
+}
+
 /** Fields at the end of heads for several endpoints. Their text is made once. */
 export class CommonFields {
   readonly fields: readonly string[]
@@ -17,8 +44,9 @@ export class CommonFields {
     this.fields = fields
   }
 
+  /** Up to the value of the Content-Length. */
   get text(): string {
-    this.lines ??= headText('', this.fields)
+    this.lines ??= flat(`${headText('', this.fields)}Content-Length: `)
     return this.lines
   }
 }
@@ -26,36 +54,30 @@ export class CommonFields {
 const noFields = new CommonFields([])
 
 export class OutgoingRequest {
-  readonly path: string
-  readonly method: 'POST' | 'GET' | 'OPTIONS'
-  private readonly extra: readonly string[]
+  private readonly start: RequestStart
   private readonly common: CommonFields
   private lines: string | null = null
 
-  /**
-   * @param path with its query
-   * @param extra names and values in turn, before the common ones
-   */
-  constructor(
-    path: string,
-    extra: readonly string[],
-    method: OutgoingRequest['method'] = 'POST',
-    common = noFields,
-  ) {
-    this.path = path
-    this.extra = extra
-    this.method = method
+  constructor(start: RequestStart, common = noFields) {
+    this.start = start
     this.common = common
   }
 
+  get path(): string {
+    return this.start.path
+  }
+
+  get method(): RequestStart['method'] {
+    return this.start.method
+  }
+
   get fields(): readonly string[] {
-    return [...this.extra, ...this.common.fields]
+    return [...this.start.fields, ...this.common.fields]
   }
 
   /** Up to the value of its Content-Length. */
   get text(): string {
-    const { method, path, extra, common } = this
-    this.lines ??= `${headText(`${method} ${path} HTTP/1.1\r\n`, extra)}${common.text}Content-Length: `
+    this.lines ??= this.start.text + this.common.text
     return this.lines
   }
 

@@ -4,7 +4,7 @@ import { createServer } from 'node:net'
 import t from 'tap'
 import { ConnectionPool } from '../../../proxy/upstream/pool.ts'
 import { createResolver } from '../../../proxy/upstream/resolver.ts'
-import { OutgoingRequest } from '../../../proxy/wire/outgoing-heads.ts'
+import { OutgoingRequest, RequestStart } from '../../../proxy/wire/outgoing-heads.ts'
 import { until } from '../../support/until.ts'
 
 const real = performance.now.bind(performance)
@@ -45,7 +45,7 @@ t.test(
       new Promise<void>((resolve, reject) => {
         pool
           .acquire(false, performance.now())
-          .dispatch(new OutgoingRequest('/', ['Host', 'a']), '', {
+          .dispatch(new OutgoingRequest(new RequestStart('/', ['Host', 'a'])), '', {
             head() {},
             data: () => true,
             end: () => setImmediate(resolve),
@@ -82,7 +82,7 @@ for (const lane of ['fast', 'general'] as const)
       new Promise<number>((resolve, reject) => {
         const connection = connections.acquire(false, performance.now())
         let status = 0
-        connection.dispatch(new OutgoingRequest('/', ['Host', 'a']), '', {
+        connection.dispatch(new OutgoingRequest(new RequestStart('/', ['Host', 'a'])), '', {
           head: ({ status: received }) => {
             status = received
           },

@@ -3,7 +3,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net'
 import t from 'tap'
 import { ConnectionPool } from '../../../proxy/upstream/pool.ts'
 import { createResolver } from '../../../proxy/upstream/resolver.ts'
-import { OutgoingRequest } from '../../../proxy/wire/outgoing-heads.ts'
+import { OutgoingRequest, RequestStart } from '../../../proxy/wire/outgoing-heads.ts'
 import { answerText, rawSupplier } from '../../support/supplier.ts'
 
 t.test('an answer that its caller takes slowly does not hold up the next request', async (t) => {
@@ -30,7 +30,7 @@ t.test('an answer that its caller takes slowly does not hold up the next request
       }
       connections
         .acquire(false, performance.now())
-        .dispatch(new OutgoingRequest('/', ['Host', 'a']), '', sink)
+        .dispatch(new OutgoingRequest(new RequestStart('/', ['Host', 'a'])), '', sink)
     })
   t.equal(await ask(false), 'body')
   t.equal(connections.idle, 1)
@@ -68,7 +68,7 @@ for (const lane of ['fast', 'general'] as const)
           let got = ''
           connections
             .acquire(false, performance.now())
-            .dispatch(new OutgoingRequest('/', ['Host', 'a']), body, {
+            .dispatch(new OutgoingRequest(new RequestStart('/', ['Host', 'a'])), body, {
               head() {},
               data: (chunk) => {
                 got += String(chunk)
@@ -105,7 +105,7 @@ for (const lane of ['fast', 'general'] as const)
       let body = ''
       connections
         .acquire(false, performance.now())
-        .dispatch(new OutgoingRequest('/', ['Host', 'a']), every, {
+        .dispatch(new OutgoingRequest(new RequestStart('/', ['Host', 'a'])), every, {
           head() {},
           data(chunk) {
             body += chunk.toString('latin1')

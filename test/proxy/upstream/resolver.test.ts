@@ -6,7 +6,7 @@ import { connect, createServer } from 'node:net'
 import t, { type Test } from 'tap'
 import { ConnectionPool } from '../../../proxy/upstream/pool.ts'
 import { createResolver } from '../../../proxy/upstream/resolver.ts'
-import { OutgoingRequest } from '../../../proxy/wire/outgoing-heads.ts'
+import { OutgoingRequest, RequestStart } from '../../../proxy/wire/outgoing-heads.ts'
 import { until } from '../../support/until.ts'
 
 const name = 'bids.example'
@@ -158,12 +158,16 @@ for (const lane of ['fast', 'general'] as const)
           clearTimeout(late)
           resolve(how)
         }
-        connection.dispatch(new OutgoingRequest('/', ['Host', 'bids.example']), '', {
-          head: ({ status }) => settle(String(status)),
-          data: () => true,
-          end() {},
-          fail: ({ error }) => settle(error.message),
-        })
+        connection.dispatch(
+          new OutgoingRequest(new RequestStart('/', ['Host', 'bids.example'])),
+          '',
+          {
+            head: ({ status }) => settle(String(status)),
+            data: () => true,
+            end() {},
+            fail: ({ error }) => settle(error.message),
+          },
+        )
       })
     t.equal(await ask(100), 'silence')
     for (let count = 0; count < 4; count++) t.equal(await ask(), '204', 'the other one')

@@ -5,7 +5,7 @@ import { createServer, setDefaultCACertificates } from 'node:tls'
 import t from 'tap'
 import { FastClient } from '../../../proxy/upstream/fast-client.ts'
 import { HeadTemplates } from '../../../proxy/wire/head-templates.ts'
-import { OutgoingRequest } from '../../../proxy/wire/outgoing-heads.ts'
+import { OutgoingRequest, RequestStart } from '../../../proxy/wire/outgoing-heads.ts'
 import { systemTls } from '../../../proxy/wire/tls-identity.ts'
 import { TlsSessions } from '../../../proxy/wire/tls-sessions.ts'
 import { certificate } from '../../support/certificate.ts'
@@ -52,7 +52,7 @@ t.test(
       client.destroy()
       server.close()
     })
-    const request = new OutgoingRequest('/', ['Host', 'localhost'])
+    const request = new OutgoingRequest(new RequestStart('/', ['Host', 'localhost']))
     const receive = (flowing: boolean) =>
       new Promise<void>((resolve, reject) => {
         client.dispatch(request, '{}', {
