@@ -99,3 +99,21 @@ t.test('the supplier of a line is looked up once, and again after it was removed
   suppliers.set('acme', { name: 'second', removed: false })
   t.equal(supplier(), 'second')
 })
+
+t.test('suppliers of 3,000 lines in turn are looked up once, but for a few', async (t) => {
+  let found = 0
+  const kept = new RequestLines((id) => {
+    found++
+    return { id, removed: false }
+  })
+  const ids = Array.from({ length: 3000 }, (_, n) => `supplier-${n}`)
+  for (const round of ['first', 'second']) {
+    found = 0
+    for (const id of ids) {
+      const request = `POST /bid/${id} HTTP/1.1\r\n${fields}`
+      const target = kept.targetOf(kept.read(Buffer.from(request), request))
+      if (target?.id !== id) t.equal(target?.id, id, round)
+    }
+  }
+  t.ok(found < 60, `${found} were looked up again`)
+})
