@@ -14,7 +14,7 @@ const hashStart = 'POST /bid/'.length
 const hashPrime = 0x9e3779b1
 const carriageReturn = 13
 
-/** In place of a place: the line is not kept. */
+/** Instead of a place: the line is not kept. */
 export const notKept = -1
 
 interface Target {
