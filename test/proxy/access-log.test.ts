@@ -107,20 +107,23 @@ for (const lane of ['fast', 'general'] as const)
 t.test(
   'failed and slow requests are logged beside the share, of the named suppliers',
   async (t) => {
-    const { bid, path, configure } = await world(t, { share: 0, slow: '40ms' })
+    const { bid, path, configure } = await world(t, { share: 0, slow: '10s' })
     await bid('acme')
     await bid('acme', 503)
     await bid('slow')
     await until(() => linesOf(path).length === 2)
     configure({ share: 0, errors: 'share', suppliers: [] })
     await bid('acme', 503)
+    // It takes 50 ms, and is logged for that alone.
+    configure({ share: 0, errors: 'share', slow: '40ms', suppliers: ['slow'] })
+    await bid('slow')
     configure({ share: 0, suppliers: ['other'] })
     await bid('acme', 503)
     await bid('other', 502)
-    await until(() => linesOf(path).length === 3)
+    await until(() => linesOf(path).length === 4)
     t.same(
       linesOf(path).map((line) => line['response_code']),
-      [503, 204, 502],
+      [503, 204, 204, 502],
     )
   },
 )
