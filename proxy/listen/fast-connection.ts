@@ -283,8 +283,11 @@ export class FastConnection extends FastReply implements Inbound, BodySink {
     if (head === null) return this.handOver(bytes.subarray(0, count))
     if (head.length !== chunked && line !== notKept)
       heads.keep(headText.slice(lines.lengthOf(line)), head, true)
-    const { supplier } = readRequestLine(headText)!
-    this.begin(head, this.lane.supplierOf(supplier), bytes, count, text, end + 4)
+    const supplier =
+      line === notKept
+        ? this.lane.supplierOf(readRequestLine(headText)!.supplier)
+        : lines.targetOf(line)
+    this.begin(head, supplier, bytes, count, text, end + 4)
   }
 
   /** `text`: the beginning of what was read. `from`: the position of the body. */
