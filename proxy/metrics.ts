@@ -125,20 +125,46 @@ export class MirrorMetrics {
   }
 }
 
-/** The order of a supplier's histograms in its array: behind the outcomes come the sums of all, then the counts of each. */
+/** The numbers of a supplier: the sums of its three histograms, its requests by outcome, and the counts of each histogram. */
 const nth = { duration: 0, upstream: 1, overhead: 2 } as const
 const histograms = 3
 const { cells } = durationBuckets
-const sumAt = (index: number) => outcomes.length + index
-const cellsAt = (index: number) => outcomes.length + histograms + index * cells
+const outcomesAt = histograms
+const cellsAt = (index: number) => outcomesAt + outcomes.length + index * cells
+const numbersOfSupplier = cellsAt(histograms)
 
-/** The counters of one supplier, plain numbers. */
+/**
+ * The numbers of many suppliers, in one array: with thousands of suppliers nothing that belongs to one of them is in the caches of the
+ * processor, and an array object for each would be more to read. It is in use for ever, as the counters of a supplier are. Memory that no
+ * supplier has yet is not touched, and takes none of the machine's.
+ */
+class NumberBlock {
+  private static readonly suppliers = 1024
+  private static latest: NumberBlock | null = null
+  readonly numbers = new Float64Array(NumberBlock.suppliers * numbersOfSupplier)
+  private used = 0
+
+  /** A block with room for one more supplier. */
+  static withRoom(): NumberBlock {
+    if (NumberBlock.latest === null || NumberBlock.latest.used === NumberBlock.suppliers)
+      NumberBlock.latest = new NumberBlock()
+    return NumberBlock.latest
+  }
+
+  /** Where the numbers of the next supplier begin. */
+  takePlace(): number {
+    return this.used++ * numbersOfSupplier
+  }
+}
+
+/** The counters of one supplier, plain numbers. What is public is added up over processes, field by field. */
 export class SupplierMetrics {
-  /**
-   * Requests by outcome, the sums of three histograms, and their counts. They are one array: with thousands of suppliers nothing of it
-   * is in the caches of the processor, and an object and an array for each would be more to read.
-   */
-  readonly finishedRequests = new Float64Array(cellsAt(histograms))
+  // What each request reads comes first, and lies together in memory.
+  /** Those of this supplier begin at `#start`. */
+  readonly #numbers: Float64Array<ArrayBuffer>
+  readonly #start: number
+  /** All numbers of this supplier. */
+  readonly finishedRequests: Float64Array<ArrayBuffer>
   readonly mirror = new MirrorMetrics()
   readonly refusals = new Float64Array(refusals.length)
   replays = 0
@@ -147,9 +173,17 @@ export class SupplierMetrics {
   failedChecks = 0
   /** null: there was no canary. The last field: processes add their counters field by field. */
   variants: { main: VariantMetrics; canary: VariantMetrics } | null = null
+  readonly #histograms: (DurationHistogram | undefined)[] = []
+
+  constructor() {
+    const block = NumberBlock.withRoom()
+    this.#numbers = block.numbers
+    this.#start = block.takePlace()
+    this.finishedRequests = this.#numbers.subarray(this.#start, this.#start + numbersOfSupplier)
+  }
 
   get requests(): Float64Array {
-    return this.finishedRequests.subarray(0, outcomes.length)
+    return this.finishedRequests.subarray(outcomesAt, outcomesAt + outcomes.length)
   }
 
   get duration(): DurationHistogram {
@@ -164,15 +198,18 @@ export class SupplierMetrics {
     return this.histogram(nth.overhead)
   }
 
+  /** The same object each time: what was exported of a histogram is remembered by its identity. */
   private histogram(index: number): DurationHistogram {
     const part = (from: number, length: number) =>
       this.finishedRequests.subarray(from, from + length)
-    return new DurationHistogram(part(cellsAt(index), cells), part(sumAt(index), 1))
+    this.#histograms[index] ??= new DurationHistogram(part(cellsAt(index), cells), part(index, 1))
+    return this.#histograms[index]
   }
 
   private observe(index: number, seconds: number): void {
-    this.finishedRequests[cellsAt(index) + durationBuckets.cellOf(seconds)]!++
-    this.finishedRequests[sumAt(index)]! += seconds
+    const start = this.#start
+    this.#numbers[start + cellsAt(index) + durationBuckets.cellOf(seconds)]!++
+    this.#numbers[start + index]! += seconds
   }
 
   get total(): number {
@@ -195,7 +232,7 @@ export class SupplierMetrics {
    * @param upstreamMs milliseconds of the last attempt, part of `totalMs`; 0: the request was not sent
    */
   finished(outcome: RequestOutcome, totalMs: number, upstreamMs: number): void {
-    this.finishedRequests[outcomeAt[outcome]]!++
+    this.#numbers[this.#start + outcomesAt + outcomeAt[outcome]]!++
     this.observe(nth.duration, totalMs / 1000)
     if (upstreamMs === 0) return
     this.observe(nth.upstream, upstreamMs / 1000)

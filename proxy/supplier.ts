@@ -1,4 +1,5 @@
 /** One supplier at run time: its configuration, endpoints, limits, and state in the directory. */
+import { getOrAdd } from '../opd/base/get-or-add.ts'
 import { unitHash } from '../opd/base/hash.ts'
 import type { Log } from '../opd/base/log.ts'
 import { requestIdOf } from '../opd/protobuf/request-id.ts'
@@ -41,11 +42,26 @@ export interface NodeUpstream extends Upstream {
 /** Why the supplier gets no request. */
 type Refusal = 'inactive' | 'qps' | 'overload'
 
+/** V8 keeps a whole number of 31 bits in the object; infinity would be an object of its own. */
+const noLimit = 2 ** 31 - 1
 const noSeats: ReadonlySet<string> = new Set()
 const unlimited: Allotment = { active: true, clientQps: null }
 
 /** No secret: which auctions go to a canary gives nothing away. */
 const canarySeed = 0x63616e61
+
+/** What each request reads of its supplier's route. */
+export type RequestSettings = Pick<Route, 'timeout' | 'tmaxMargin' | 'openrtb'>
+
+/** Settings in use. Those of most suppliers are equal, and then one object, which the caches of the processor have for all. */
+const knownSettings = new Map<string, RequestSettings>()
+const maxSettings = 1000
+
+function settingsOf({ timeout, tmaxMargin, openrtb }: Route): RequestSettings {
+  if (knownSettings.size > maxSettings) knownSettings.clear()
+  const key = `${timeout} ${tmaxMargin} ${openrtb}`
+  return getOrAdd(knownSettings, key, () => ({ timeout, tmaxMargin, openrtb }))
+}
 
 /** The identity of a route; `current` if it is equal, so that its sessions are resumed. */
 function tlsOf({ tls }: Route, current: TlsIdentity): TlsIdentity {
@@ -59,14 +75,14 @@ function tlsOf({ tls }: Route, current: TlsIdentity): TlsIdentity {
  */
 export class Supplier {
   // What each request reads comes first, and lies together in memory.
-  route: Route
+  settings: RequestSettings
   endpoints: Endpoints
   readonly metrics: SupplierMetrics
   /** Kept through a change of configuration: its measurements of the supplier remain valid. */
   readonly gate = new Gate()
   /** Requests from admission to the response, queued ones included. */
   inFlight = 0
-  private maxInFlight = Number.POSITIVE_INFINITY
+  private maxInFlight = noLimit
   /** No further request is for it. */
   removed = false
   private allSeatsInactive = false
@@ -80,6 +96,7 @@ export class Supplier {
   /** null: requests are not copied. */
   mirror: Mirror | null = null
   inactiveSeats = noSeats
+  route: Route
   readonly id: string
   readonly checks: HealthChecks
   private overrides: DirectoryState['overrides']
@@ -94,6 +111,7 @@ export class Supplier {
     this.log = log
     this.id = route.id
     this.route = route
+    this.settings = settingsOf(route)
     this.metrics = metrics
     this.checks = new HealthChecks(metrics, (endpoint, fault) => {
       this.groupOf(endpoint).setHealth(endpoint, fault)
@@ -125,6 +143,7 @@ export class Supplier {
     this.endpoints = this.endpointsOf(route, route.endpoints, isSame ? this.endpoints.all : [])
     this.canary = this.canaryOf(route, isSame ? canary : [])
     this.route = route
+    this.settings = settingsOf(route)
     this.headers = configuredHeaders(route.headers)
     this.callers = callerCheck(route.callers)
     this.mirror = this.mirrorOf(route, this.tls === tls ? this.mirror : null)
@@ -298,7 +317,7 @@ export class Supplier {
   refusal(now: number, overloaded: boolean): Refusal | null {
     if (!this.allotment.active || this.allSeatsInactive) return 'inactive'
     if (overloaded || this.inFlight >= this.maxInFlight) return 'overload'
-    if (this.gate.refuses(now + this.route.timeout, now)) return 'overload'
+    if (this.gate.refuses(now + this.settings.timeout, now)) return 'overload'
     return this.bucket === null || this.bucket.takeToken(now) ? null : 'qps'
   }
 

@@ -131,9 +131,14 @@ function count<Row extends Counted>(
     row = make(record)
     rows.push(row)
   }
+  addBid(row, inBa, outBa)
+}
+
+function addBid<Row extends Counted>(row: Row, inBa: number, outBa: number): Row {
   row.bids++
   row.in_sum += summable(inBa)
   row.out_sum += summable(outBa)
+  return row
 }
 
 const seatRow = (record: DecisionRecord): SeatRow => ({
@@ -170,25 +175,22 @@ export class DecidedBids implements DecisionObserver {
     this.countNames(record, inBa, outBa)
     const { facets } = record
     if (facets === undefined) return
-    let rows = this.byFacets.get(facets)
-    if (rows === undefined) {
-      if (this.byFacets.size >= maxFacets) return
-      rows = []
-      this.byFacets.set(facets, rows)
-    }
-    count(rows, record, inBa, outBa, facetsRow)
+    const rows = this.byFacets.get(facets)
+    if (rows !== undefined) return count(rows, record, inBa, outBa, facetsRow)
+    if (this.byFacets.size >= maxFacets) return
+    // Most have one row: `push` would make room for 17.
+    this.byFacets.set(facets, [addBid(facetsRow(record), inBa, outBa)])
   }
 
   private countNames(record: DecisionRecord, inBa: number, outBa: number): void {
     const ofSupplier = getOrAdd(this.bySupplier, record.supplier, () => new SupplierRows())
     const known = ofSupplier.find(record)
     if (known !== null) return count(known.rows, record, inBa, outBa, seatRow)
-    const rows: SeatRow[] = []
-    count(rows, record, inBa, outBa, seatRow)
-    if (this.names >= maxNames) return this.addRow(rows[0]!)
+    const row = addBid(seatRow(record), inBa, outBa)
+    if (this.names >= maxNames) return this.addRow(row)
     const { decidedAt, publisher, domain, seat = '' } = record
     const before = ofSupplier.count
-    const named = { begin: hourOf(decidedAt), publisher, domain, seat, rows }
+    const named = { begin: hourOf(decidedAt), publisher, domain, seat, rows: [row] }
     for (const { rows: lost } of ofSupplier.addRows(named)) for (const row of lost) this.addRow(row)
     this.names += ofSupplier.count - before
   }

@@ -12,7 +12,27 @@ export interface Ports {
 
 const idAt = Buffer.from('{"id":"')
 const idLength = 36
-let served = 0
+
+/** Marsaglia's xorshift: the same order in each run. */
+let random = 0x2545f491
+function below(limit: number): number {
+  random ^= random << 13
+  random ^= random >>> 17
+  random ^= random << 5
+  return (random >>> 0) % limit
+}
+
+/** Of a hundred responses, those that were not sent yet. */
+let left: (() => Buffer)[] = []
+/** In no order: a caller that asks for suppliers in turn would get the same kind of response from a supplier each time. */
+function nextOfMix(): Buffer {
+  if (left.length === 0) left = [...mix]
+  const place = below(left.length)
+  const response = left[place]!
+  left[place] = left.at(-1)!
+  left.length--
+  return response()
+}
 
 const dateAt = Buffer.from('Date: ')
 let date = Buffer.alloc(0)
@@ -26,7 +46,7 @@ setInterval(renewDate, 1000)
 /** The response, with the id of the request that `data` begins with, and the `Date` of now. */
 function responseTo(data: Buffer): Buffer {
   const kind = /^POST \S*[?&]kind=([\w-]+)/.exec(data.toString('latin1', 0, 200))?.[1]
-  const response = ((kind && responses[kind]) || mix[served++ % mix.length]!)()
+  const response = kind !== undefined && responses[kind] ? responses[kind]() : nextOfMix()
   const from = data.indexOf(idAt)
   const to = response.indexOf(idAt)
   if (from >= 0 && to >= 0)

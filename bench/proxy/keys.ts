@@ -46,10 +46,10 @@ const branches: readonly (readonly [file: string, from: string, to: string])[] =
   ],
   [
     'proxy/exchange/exchange.ts',
-    `    const { mirror, headers: rules, route } = supplier
+    `    const { mirror, headers: rules, settings } = supplier
     const body = this.request.wire
     const sink =
-      mirror?.copy({ inbound, body, rules, timeout: route.timeout }, context, this) ?? this
+      mirror?.copy({ inbound, body, rules, timeout: settings.timeout }, context, this) ?? this
     this.upstream.send(this.forwarded, body, context, now, sink)
 `,
     '    this.upstream.send(this.forwarded, this.request.wire, context, now, this)\n',

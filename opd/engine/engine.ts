@@ -8,7 +8,7 @@ import type { Integration } from '../config.ts'
 import type { BidLog, DecisionObserver, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
 import { createContextCodec, Nonces } from '../pricing/context.ts'
 import { DayReductions } from '../pricing/day-reductions.ts'
-import { ExposureSampler, Pricing } from '../pricing/pricing.ts'
+import { ExposureSampler, Pricing, SharedTerms } from '../pricing/pricing.ts'
 import { EngineStats, type ModeStats, type SupplierStats } from '../pricing/stats.ts'
 import { hasSeat } from '../protobuf/response.ts'
 import { rewriteInSlices as rewriteBody, unmodified } from '../rewrite/rewrite.ts'
@@ -101,6 +101,7 @@ class Integrations {
       ...deps,
       ...this.keyMaterial(initial),
       exposures: new ExposureSampler(deps.random, deps.trainedPerSecond),
+      terms: new SharedTerms(),
       onHold: (supplier) => this.holdsAll || this.holds.has(supplier),
       isUnchecked: (supplier) => this.unchecked.has(supplier),
       reductions,
@@ -142,13 +143,15 @@ class Integrations {
   }
 
   handlersOf(target: Bound): BidHandlers {
-    const { integration, mode } = target
-    if (mode === null) return noHandlers
-    target.handlers ??= {
-      price: new Pricing(integration, this.pricingDeps, mode).price,
-      onBid: (reason) => mode.countUnmodified(reason),
-    }
+    target.handlers ??= this.newHandlers(target)
     return target.handlers
+  }
+
+  /** Apart from the function that each bid calls: what its closure holds would be made anew with each call, in memory for long lives. */
+  private newHandlers({ integration, mode }: Bound): BidHandlers {
+    if (mode === null) return noHandlers
+    const { price } = new Pricing(integration, this.pricingDeps, mode)
+    return { price, onBid: (reason) => mode.countUnmodified(reason) }
   }
 
   private keyMaterial(settings: EngineSettings) {

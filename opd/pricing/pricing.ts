@@ -82,7 +82,11 @@ export class ExposureSampler {
   }
 }
 
-/** Facts and names that consecutive bids of one integration share. They are made once for bids with equal features. */
+/**
+ * Facts and names that consecutive bids share. They are made once for bids with the same features, which are those of one response. An
+ * engine keeps the latest ones, not those of each supplier: these would live until the supplier's next bid, and what lives for so
+ * long is copied twice by the garbage collector.
+ */
 
 /** All facts have the same fields, absent ones included, so that V8 reads objects of one shape. */
 const factsOf = (supplier: string, mode: BidFacts['mode'], features: BidFeatures): BidFacts => ({
@@ -103,9 +107,16 @@ const factsOf = (supplier: string, mode: BidFacts['mode'], features: BidFeatures
   auction: features.auction,
 })
 
-class SharedTerms {
+/** Whose bids have the terms: an integration. */
+interface TermsOwner {
+  readonly supplier: string
+  readonly mode: BidFacts['mode']
+  readonly facetTable: FacetTable
+}
+
+export class SharedTerms {
   /** `inBa` and `floor` are set for each bid. */
-  facts: BidFacts
+  facts: BidFacts = factsOf('', 'revenue', {})
   /** Truncated. */
   publisher = ''
   domain = ''
@@ -116,25 +127,18 @@ class SharedTerms {
   private features: BidFeatures | null = null
   private auction = ''
   private salt: string | null = null
-  private readonly supplier: string
-  private readonly mode: BidFacts['mode']
-  private readonly facetTable = new FacetTable()
+  private owner: TermsOwner | null = null
 
-  constructor(supplier: string, mode: BidFacts['mode']) {
-    this.supplier = supplier
-    this.mode = mode
-    this.facts = factsOf(supplier, mode, {})
-  }
-
-  loadBid({ features, auction }: EligibleBid, salt: string, time: number): void {
-    if (this.features !== features) {
-      const { supplier, mode } = this
+  loadBid(bid: EligibleBid, owner: TermsOwner, salt: string, time: number): void {
+    const { features, auction } = bid
+    if (this.features !== features || this.owner !== owner) {
       this.features = features
-      this.facts = factsOf(supplier, mode, features)
+      this.owner = owner
+      this.facts = factsOf(owner.supplier, owner.mode, features)
       this.publisher = truncateWithHash(features.publisher, maxPublisherBytes)
       this.domain = truncateWithHash(features.domain, maxDomainBytes)
       this.seat = truncateWithHash(features.seat, maxSeatBytes) || undefined
-      this.facets = this.facetTable.facetsOf(features, time)
+      this.facets = owner.facetTable.facetsOf(features, time)
     }
     if (this.auction === auction && this.salt === salt) return
     this.auction = auction
@@ -154,6 +158,7 @@ interface PricingDeps {
   random: () => number
   codec: ContextCodec
   exposures: Pick<ExposureSampler, 'takes'>
+  terms: SharedTerms
   /** Secret and equal on every node: it decides which auctions are within `share`. */
   seed: number
   auctionSalt: string
@@ -176,13 +181,14 @@ interface Choice {
 }
 
 /** The prices of one integration. */
-export class Pricing {
+export class Pricing implements TermsOwner {
+  readonly supplier: string
+  readonly mode: BidFacts['mode']
+  readonly facetTable = new FacetTable()
   private readonly deps: PricingDeps
   private readonly stats: ModeStats
-  private readonly supplier: string
   private readonly opd: OpdConfig
   private readonly keptShare: ReturnType<typeof keptShareOf>
-  private readonly terms: SharedTerms
   /** What the learner is asked for; `minFactor` is that of the latest bid. */
   private readonly policy: Policy
 
@@ -193,8 +199,8 @@ export class Pricing {
     this.supplier = id
     this.opd = opd as OpdConfig
     const { mode, clientFee, minWinRate, minSpend, explore, minFactor, holdout } = this.opd
+    this.mode = mode
     this.keptShare = keptShareOf(clientFee)
-    this.terms = new SharedTerms(id, mode)
     this.policy = {
       ...{ minWinRate, minSpend, explore, minFactor, holdout },
       ...(mode === 'margin' ? { targetMargin: this.opd.targetMargin } : {}),
@@ -244,14 +250,14 @@ export class Pricing {
     time: number,
     choice: Choice,
   ): void {
-    const { facts } = this.terms
+    const { facts, key } = this.deps.terms
     facts.inBa = inBa / rate
     facts.floor = bid.floor / rate
     const minFactor = this.lowestFactor(facts.inBa)
     this.policy.minFactor = minFactor
     try {
       const learner = this.deps.learners.learnerOf(this.opd.mode)
-      const decision = learner.decide(facts, this.policy, this.terms.key, time, this.deps.random)
+      const decision = learner.decide(facts, this.policy, key, time, this.deps.random)
       const { factor } = decision
       if (!(factor > 0 && factor <= 1)) throw new RangeError('a factor outside of (0, 1]')
       this.stats.setControl(decision.guard, decision.theta, decision.lambda)
@@ -322,7 +328,8 @@ export class Pricing {
   }
 
   private priceBid(bid: EligibleBid, via: Via): PricedBid {
-    const { mode } = this.opd
+    const { mode } = this
+    const { terms } = this.deps
     const time = this.deps.now()
     const money = amounts(bid.priceText, bid.price, bid.floor, bid.floorText, this.keptShare)
     const fixed = this.fixedArm(bid, money, time)
@@ -333,7 +340,7 @@ export class Pricing {
       decision: null,
       learner: null,
     }
-    this.terms.loadBid(bid, this.deps.auctionSalt, time)
+    terms.loadBid(bid, this, this.deps.auctionSalt, time)
     const rate = bid.rate ?? 1
     const asks = armRules[choice.arm].asks && !money.atFloor
     if (asks) this.askLearner(bid, rate, money.in, time, choice)
@@ -355,10 +362,10 @@ export class Pricing {
       currency: bid.currency,
       decidedAt: time,
       modelVersion: this.deps.learners.version(mode),
-      publisher: this.terms.publisher,
-      domain: this.terms.domain,
-      seat: this.terms.seat,
-      facets: this.terms.facets,
+      publisher: terms.publisher,
+      domain: terms.domain,
+      seat: terms.seat,
+      facets: terms.facets,
       trains: features.length > 0,
       features,
       floor: bid.floor,

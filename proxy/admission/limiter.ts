@@ -235,12 +235,23 @@ interface Trial {
   since: number
 }
 
-/** How many of the first requests were sent, when the last of them was, how many have ended, and how many were answered. */
-interface FirstRequests {
-  sent: number
-  until: number
-  ended: number
-  answered: number
+/**
+ * The requests since the last time at which none was in flight. It is a class, not a literal: V8 keeps the numbers of one in place, and
+ * makes an object for each `since` of literals whose first field of that name may be no number.
+ */
+class Burst {
+  /** When its first request was sent. */
+  since = 0
+  responses = 0
+}
+
+/** The first requests of all. */
+class FirstRequests {
+  sent = 0
+  /** When the last of them was sent. */
+  until = 0
+  ended = 0
+  answered = 0
 }
 
 export class Limiter {
@@ -258,7 +269,7 @@ export class Limiter {
   private readonly sample = new Sample()
   private readonly baseline = new Baseline()
   /** null: they have ended. */
-  private first: FirstRequests | null = { sent: 0, until: 0, ended: 0, answered: 0 }
+  private first: FirstRequests | null = new FirstRequests()
   /** Mean milliseconds of the answered requests. */
   private answeredLatency = 0
   private trial: Trial | null = null
@@ -266,8 +277,8 @@ export class Limiter {
   private suspected = false
   /** Until then the supplier still works on requests that were sent before the limit fell: they are not sampled. */
   private settledAt = 0
-  /** When a request was last sent while none was in flight, and the responses since; null: the first queue was seen. */
-  private burst: { since: number; responses: number } | null = { since: 0, responses: 0 }
+  /** null: the first queue was seen. */
+  private burst: Burst | null = new Burst()
   private highest = Number.POSITIVE_INFINITY
   /** The trial is under way: the limit is low to measure. */
   private probing = false
@@ -395,7 +406,7 @@ export class Limiter {
    * The first response within a burst that took longer than those before it. To wait for a sample would fill the queue of
    * a small supplier with requests that are late: 5 % of the goodput of ten seconds.
    */
-  private firstQueue({ since, responses }: { since: number; responses: number }, now: number) {
+  private firstQueue({ since, responses }: Burst, now: number): void {
     if (!this.sample.limitReached || now - since > this.timeBudget) return
     this.burst = null
     const held = (responses / (now - since)) * this.wanted

@@ -2,7 +2,7 @@
 import { findTmax } from '../../opd/openrtb/tmax.ts'
 import { findProtobufTmax } from '../../opd/protobuf/request.ts'
 import type { OpenRtbFormat } from '../../opd/types.ts'
-import type { Supplier } from '../supplier.ts'
+import type { RequestSettings } from '../supplier.ts'
 import { type Body, bytesOf } from '../types.ts'
 
 /**
@@ -99,17 +99,17 @@ export class Deadline extends WheelEntry {
   countsAsFailure = true
   /** `performance.now()` of the deadline. */
   due: number
-  private readonly route: Supplier['route']
+  private readonly settings: RequestSettings
   private readonly arrived: number
   private readonly target: { expire(): void }
 
   /** `arrived`: `performance.now()` at the arrival of the request's head. `target.expire` is called at the deadline. */
-  constructor(route: Supplier['route'], arrived: number, target: { expire(): void }) {
+  constructor(settings: RequestSettings, arrived: number, target: { expire(): void }) {
     super()
-    this.route = route
+    this.settings = settings
     this.arrived = arrived
     this.target = target
-    this.due = arrived + route.timeout
+    this.due = arrived + settings.timeout
   }
 
   override onDue(): void {
@@ -129,7 +129,7 @@ export class Deadline extends WheelEntry {
   /** The request is complete. `request`: the part of its body that may contain `tmax`; null: it is not readable. */
   start(request: Body | null, format: OpenRtbFormat): void {
     this.awaitsBody = false
-    const { timeout, tmaxMargin } = this.route
+    const { timeout, tmaxMargin } = this.settings
     const tmax = request === null ? undefined : tmaxOf(request, format)
     const allowed = tmax === undefined ? timeout : Math.max(1, Math.min(timeout, tmax - tmaxMargin))
     // Most requests have a tmax a little shorter than `timeout`. A very short one says nothing about the endpoint.

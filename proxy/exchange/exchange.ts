@@ -96,7 +96,7 @@ export class Exchange implements Candidate, ResponseSink {
     this.context = context
     this.buffer = new BodyBuffer(context.budget)
     this.request = new RequestBody(this.buffer)
-    this.deadline = new Deadline(supplier.route, inbound.arrived, this)
+    this.deadline = new Deadline(supplier.settings, inbound.arrived, this)
     this.upstream = new UpstreamAttempt(supplier)
     this.span = context.tracer === null ? null : context.tracer.begin(inbound.head.fields)
   }
@@ -159,7 +159,7 @@ export class Exchange implements Candidate, ResponseSink {
   bodyReceived(): void {
     if (this.stage === 'done') return
     const { request, supplier, context } = this
-    const withTmax = request.complete(this.inbound, supplier.route.openrtb, context.decoder)
+    const withTmax = request.complete(this.inbound, supplier.settings.openrtb, context.decoder)
     if (withTmax === 'overload') return this.noBid('overload')
     this.deadline.start(withTmax, request.format)
     // If the limit permits, the gate calls `send` at once.
@@ -177,10 +177,10 @@ export class Exchange implements Candidate, ResponseSink {
     this.gateState = 'sent'
     this.sentAt = now
     const { inbound, supplier, context } = this
-    const { mirror, headers: rules, route } = supplier
+    const { mirror, headers: rules, settings } = supplier
     const body = this.request.wire
     const sink =
-      mirror?.copy({ inbound, body, rules, timeout: route.timeout }, context, this) ?? this
+      mirror?.copy({ inbound, body, rules, timeout: settings.timeout }, context, this) ?? this
     this.upstream.send(this.forwarded, body, context, now, sink)
   }
 

@@ -84,7 +84,7 @@ export function needsProcessing(
   engine: Engine,
 ): boolean {
   if (status < 200 || status >= 300 || status === 204) return false
-  const reason = status === 200 ? ineligibleReason(fields, supplier.route.openrtb) : null
+  const reason = status === 200 ? ineligibleReason(fields, supplier.settings.openrtb) : null
   const reads = engine.readsResponses(supplier.id)
   if (reason !== null && reads) engine.countUnmodified(supplier.id, reason)
   // Bids of inactive seats are removed from any successful response, whatever its status and type.
@@ -199,7 +199,7 @@ function startRewrite(
   { body }: DecodedBody,
   memory: ResponseMemory,
 ): Iterator<Pause, RewrittenResponse> {
-  const { openrtb } = supplier.route
+  const { openrtb } = supplier.settings
   return engine.rewriteInSlices({
     supplier: supplier.id,
     body,

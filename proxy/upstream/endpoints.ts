@@ -30,7 +30,8 @@ export class Endpoint implements Choosable {
   failures = 0
   /** `performance.now()` until which no request is sent; 0: not ejected. */
   ejectedUntil = 0
-  /** Of requests without a query of the caller, which is appended to the endpoint's own path. */
+  /** Of requests without a query of the caller, which is appended to the endpoint's own path. The text is that of `start`. */
+  readonly startText: string
   readonly start: RequestStart
   readonly path: string
   readonly host: string
@@ -61,6 +62,7 @@ export class Endpoint implements Choosable {
     this.path = this.url.pathname + this.url.search
     this.host = this.url.host
     this.start = new RequestStart(this.path, ['Host', this.host])
+    this.startText = this.start.text
     this.name = this.url.origin + this.url.pathname
     this.pool = new ConnectionPool(this.url.origin, upstream)
     this.log = log
@@ -105,9 +107,9 @@ export class Endpoint implements Choosable {
     return { reason: state === 'up' ? null : reason, nextTry: null }
   }
 
+  /** @param query of the caller, `?…` */
   startWith(query: string): RequestStart {
     const { start, path } = this
-    if (query.length <= 1) return start
     const target = this.hasQuery ? `${path}&${query.slice(1)}` : path + query
     return new RequestStart(target, start.fields)
   }
@@ -390,13 +392,22 @@ export function requestHead(
   const { last, fields } = forwarded
   const { query } = inbound.head
   if (last?.endpoint === endpoint && last.rules === rules && last.query === query) return last.head
-  const start = endpoint.startWith(query)
-  const head =
-    rules === null
-      ? new OutgoingRequest(start, fields)
-      : new OutgoingRequest(
-          new RequestStart(start.path, rules.apply([...start.fields, ...fields.fields])),
-        )
+  const head = newHead(endpoint, query, fields, rules)
   forwarded.last = { head, endpoint, rules, query }
   return head
+}
+
+function newHead(
+  endpoint: Endpoint,
+  query: string,
+  fields: CommonFields,
+  rules: ConfiguredHeaders | null,
+): OutgoingRequest {
+  const isOwn = query.length <= 1
+  if (isOwn && rules === null)
+    return new OutgoingRequest(endpoint.start, fields, endpoint.startText)
+  const start = isOwn ? endpoint.start : endpoint.startWith(query)
+  if (rules === null) return new OutgoingRequest(start, fields)
+  const all = rules.apply([...start.fields, ...fields.fields])
+  return new OutgoingRequest(new RequestStart(start.path, all))
 }

@@ -11,12 +11,12 @@ import { isTls } from './socket-reads.ts'
 /** A string of one part: one of several parts would be put together again with each request that is written. */
 const flat = (text: string): string => Buffer.from(text, 'latin1').toString('latin1')
 
-/** The beginning of heads for one endpoint: the first line, and the endpoint's own fields. Its text is made once. */
+/** The beginning of heads for one endpoint: the first line, and the endpoint's own fields. */
 export class RequestStart {
   readonly path: string
   readonly method: 'POST' | 'GET' | 'OPTIONS'
   readonly fields: readonly string[]
-  private lines: string | null = null
+  readonly text: string
 
   /**
    * @param path with its query
@@ -26,12 +26,7 @@ export class RequestStart {
     this.path = path
     this.fields = fields
     this.method = method
-  }
-
-  get text(): string {
-    const { method, path, fields } = this
-    this.lines ??= flat(headText(`${method} ${path} HTTP/1.1\r\n`, fields))
-    return this.lines
+    this.text = flat(headText(`${method} ${path} HTTP/1.1\r\n`, fields))
   }
 }
 
@@ -55,11 +50,14 @@ const noFields = new CommonFields([])
 
 export class OutgoingRequest {
   private readonly start: RequestStart
+  private readonly startText: string
   private readonly common: CommonFields
   private lines: string | null = null
 
-  constructor(start: RequestStart, common = noFields) {
+  /** @param startText that of `start`: a caller that has it at hand spares the processor the way to it */
+  constructor(start: RequestStart, common = noFields, startText = start.text) {
     this.start = start
+    this.startText = startText
     this.common = common
   }
 
@@ -77,7 +75,7 @@ export class OutgoingRequest {
 
   /** Up to the value of its Content-Length. */
   get text(): string {
-    this.lines ??= this.start.text + this.common.text
+    this.lines ??= this.startText + this.common.text
     return this.lines
   }
 

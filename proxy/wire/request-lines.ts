@@ -22,17 +22,18 @@ interface Target {
   readonly removed: boolean
 }
 
+/** What is kept of a line, side by side. */
+const nth = { text: 0, query: 1, target: 2 } as const
+const perLine = 3
+
 /**
- * A line has a number, its place, in the group that its hash selects. What is kept of it is in an array each: of thousands of lines
- * none is in the caches of the processor, and these are read at once, not one through another.
+ * A line has a number, its place, in the group that its hash selects. Of thousands of lines none is in the caches of the processor: what
+ * is kept of one lies side by side, so that it is read at once, not one through another.
  */
 export class RequestLines<T extends Target> {
   private readonly hashes = new Int32Array(places)
-  /** With their line ends; empty: no line has this place. */
-  private readonly texts: string[] = new Array(places).fill('')
-  private readonly queries: string[] = new Array(places).fill('')
-  /** null: not found yet. */
-  private readonly targets: (T | null)[] = new Array(places).fill(null)
+  /** Of each place the text with its line end, null if no line has it; the query; the target, null if it is not found yet. */
+  private readonly kept: (string | T | null)[] = new Array(places * perLine).fill(null)
   private readonly find: (id: string) => T | null
 
   /** @param find the supplier with this identifier now */
@@ -46,11 +47,11 @@ export class RequestLines<T extends Target> {
    * @param place as `read` returned it
    */
   targetOf(place: number): T | null {
-    const target = this.targets[place]!
+    const target = this.kept[place * perLine + nth.target] as T | null
     if (target !== null && !target.removed) return target
-    const { supplier } = readRequestLine(this.texts[place]!)!
+    const { supplier } = readRequestLine(this.textOf(place))!
     const found = this.find(supplier)
-    this.targets[place] = found
+    this.kept[place * perLine + nth.target] = found
     return found
   }
 
@@ -60,7 +61,7 @@ export class RequestLines<T extends Target> {
    * @param place as `read` returned it
    */
   lengthOf(place: number): number {
-    return this.texts[place]!.length
+    return this.textOf(place).length
   }
 
   /**
@@ -69,7 +70,11 @@ export class RequestLines<T extends Target> {
    * @param place as `read` returned it
    */
   queryOf(place: number): string {
-    return this.queries[place]!
+    return this.kept[place * perLine + nth.query] as string
+  }
+
+  private textOf(place: number): string {
+    return this.kept[place * perLine + nth.text] as string
   }
 
   /**
@@ -90,7 +95,7 @@ export class RequestLines<T extends Target> {
     const first = (hash >>> 7) & (places - groupSize)
     for (let place = first; place < first + groupSize; place++)
       // Twice as fast as startsWith.
-      if (this.hashes[place] === hash && this.texts[place] === text.slice(0, length)) return place
+      if (this.hashes[place] === hash && this.textOf(place) === text.slice(0, length)) return place
     return this.keep(first, hash, bytes, length)
   }
 
@@ -101,16 +106,15 @@ export class RequestLines<T extends Target> {
     if (line === null) return notKept
     for (let place = first + groupSize - 1; place > first; place--) this.move(place - 1, place)
     this.hashes[first] = hash
-    this.texts[first] = line.text
-    this.queries[first] = line.query
-    this.targets[first] = null
+    const { kept } = this
+    kept[first * perLine + nth.text] = line.text
+    kept[first * perLine + nth.query] = line.query
+    kept[first * perLine + nth.target] = null
     return first
   }
 
   private move(from: number, to: number): void {
     this.hashes[to] = this.hashes[from]!
-    this.texts[to] = this.texts[from]!
-    this.queries[to] = this.queries[from]!
-    this.targets[to] = this.targets[from]!
+    this.kept.copyWithin(to * perLine, from * perLine, (from + 1) * perLine)
   }
 }

@@ -237,3 +237,26 @@ t.test('answers that OPD leaves alone, to the last one', async (t) => {
   t.equal(left('faulty', 'invalid_config'), 3)
   t.equal(sumOf(metrics, 'bidweir_answers_untouched_total'), 6)
 })
+
+t.test('times of more suppliers than have series of their own are counted once', async (t) => {
+  const supplier = await echoSupplier()
+  const ids = Array.from({ length: 130 }, (_, n) => `s${n}`)
+  const node = await serveNode({
+    endpoint: supplier.url,
+    suppliers: ids.map((id) => `id: ${id}, opd: {enabled: true}`),
+  })
+  t.teardown(async () => {
+    await node.stop()
+    await supplier.close()
+  })
+  for (const ssp of ids) await node.bid({ id: 'b', ssp })
+  const families = ['request_duration', 'upstream_duration', 'overhead']
+  for (const scrape of ['first', 'second', 'third']) {
+    const metrics = await node.metrics()
+    for (const family of families) {
+      const count = `bidweir_${family}_seconds_count`
+      t.equal(sumOf(metrics, count), ids.length, `${scrape}: ${family}`)
+      t.equal(sumOf(metrics, count, 'ssp="_other"'), 30)
+    }
+  }
+})
