@@ -135,26 +135,22 @@ const numbersOfSupplier = cellsAt(histograms)
 
 /**
  * The numbers of many suppliers, in one array: with thousands of suppliers nothing that belongs to one of them is in the caches of the
- * processor, and an array object for each would be more to read. It is in use for ever, as the counters of a supplier are. Memory that no
- * supplier has yet is not touched, and takes none of the machine's.
+ * processor, and an array object for each would be more to read. They are in use for ever, as the counters of a supplier are. Memory that
+ * no supplier has yet is not touched, and takes none of the machine's.
  */
-class NumberBlock {
-  private static readonly suppliers = 1024
-  private static latest: NumberBlock | null = null
-  readonly numbers = new Float64Array(NumberBlock.suppliers * numbersOfSupplier)
-  private used = 0
+const suppliersOfBlock = 1024
+let block = new Float64Array(0)
+let used = 0
 
-  /** A block with room for one more supplier. */
-  static withRoom(): NumberBlock {
-    if (NumberBlock.latest === null || NumberBlock.latest.used === NumberBlock.suppliers)
-      NumberBlock.latest = new NumberBlock()
-    return NumberBlock.latest
+/** The block of the next supplier, and where its numbers begin. */
+function nextNumbers(): { numbers: Float64Array<ArrayBuffer>; start: number } {
+  if (used === block.length) {
+    block = new Float64Array(suppliersOfBlock * numbersOfSupplier)
+    used = 0
   }
-
-  /** Where the numbers of the next supplier begin. */
-  takePlace(): number {
-    return this.used++ * numbersOfSupplier
-  }
+  const start = used
+  used += numbersOfSupplier
+  return { numbers: block, start }
 }
 
 /** The counters of one supplier, plain numbers. What is public is added up over processes, field by field. */
@@ -176,10 +172,10 @@ export class SupplierMetrics {
   readonly #histograms: (DurationHistogram | undefined)[] = []
 
   constructor() {
-    const block = NumberBlock.withRoom()
-    this.#numbers = block.numbers
-    this.#start = block.takePlace()
-    this.finishedRequests = this.#numbers.subarray(this.#start, this.#start + numbersOfSupplier)
+    const { numbers, start } = nextNumbers()
+    this.#numbers = numbers
+    this.#start = start
+    this.finishedRequests = numbers.subarray(start, start + numbersOfSupplier)
   }
 
   get requests(): Float64Array {

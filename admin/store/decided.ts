@@ -178,7 +178,7 @@ export class DecidedBids implements DecisionObserver {
     const rows = this.byFacets.get(facets)
     if (rows !== undefined) return count(rows, record, inBa, outBa, facetsRow)
     if (this.byFacets.size >= maxFacets) return
-    // Most have one row: `push` would make room for 17.
+    // Most have one row: `push` would take the memory of 17.
     this.byFacets.set(facets, [addBid(facetsRow(record), inBa, outBa)])
   }
 

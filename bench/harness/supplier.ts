@@ -1,6 +1,7 @@
 /** The supplier of the benchmarks, a child process: raw sockets and prepared bytes, so that it is never the bottleneck. */
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { createServer as createTls } from 'node:tls'
+import { mulberry32 } from '../../opd/base/random.ts'
 import { certificate } from '../../test/support/certificate.ts'
 import { firstMessage, mix, responses } from './traffic.ts'
 
@@ -13,21 +14,14 @@ export interface Ports {
 const idAt = Buffer.from('{"id":"')
 const idLength = 36
 
-/** Marsaglia's xorshift: the same order in each run. */
-let random = 0x2545f491
-function below(limit: number): number {
-  random ^= random << 13
-  random ^= random >>> 17
-  random ^= random << 5
-  return (random >>> 0) % limit
-}
-
+/** The same order in each run. */
+const random = mulberry32(1)
 /** Of a hundred responses, those that were not sent yet. */
 let left: (() => Buffer)[] = []
 /** In no order: a caller that asks for suppliers in turn would get the same kind of response from a supplier each time. */
 function nextOfMix(): Buffer {
   if (left.length === 0) left = [...mix]
-  const place = below(left.length)
+  const place = Math.floor(random() * left.length)
   const response = left[place]!
   left[place] = left.at(-1)!
   left.length--

@@ -216,7 +216,7 @@ export class Pricing implements TermsOwner {
       this.stats.learnerErrors++
       this.deps.fault('pricing', error, this.supplier, bid.auction)
       const text = plain(bid.priceText)
-      return { priceText: null, inText: text, outText: text, context: '', mode: this.opd.mode }
+      return { priceText: null, inText: text, outText: text, context: '', mode: this.mode }
     }
   }
 
@@ -256,7 +256,7 @@ export class Pricing implements TermsOwner {
     const minFactor = this.lowestFactor(facts.inBa)
     this.policy.minFactor = minFactor
     try {
-      const learner = this.deps.learners.learnerOf(this.opd.mode)
+      const learner = this.deps.learners.learnerOf(this.mode)
       const decision = learner.decide(facts, this.policy, key, time, this.deps.random)
       const { factor } = decision
       if (!(factor > 0 && factor <= 1)) throw new RangeError('a factor outside of (0, 1]')

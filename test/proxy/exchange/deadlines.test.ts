@@ -14,6 +14,21 @@ t.test('tmax less its margin is the deadline where it is smaller', async (t) => 
   t.equal(answer.headers['x-bidweir-reason'], 'timeout')
 })
 
+t.test('another timeout is that of the next request, and of this supplier alone', async (t) => {
+  const supplier = await rawSupplier(() => {})
+  const route = { endpoints: [supplier.url], timeout: '60s' }
+  const proxy = await startProxy({ acme: route, twin: route })
+  t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
+  proxy.setSupplier('acme', { ...route, timeout: '30ms' })
+  const twin = callTo(proxy.port)
+  twin.write(post('/bid/twin', '{}'))
+  await until(() => supplier.requests.length === 1)
+  const answer = await raw(proxy.port, post('/bid/acme', '{}'))
+  t.equal(answer.headers['x-bidweir-reason'], 'timeout')
+  t.equal(await sample(proxy.registry, 'bidweir_requests_in_flight{ssp="twin"}'), 1)
+  twin.destroy()
+})
+
 t.test('the deadline holds for a body that is still on its way', async (t) => {
   const { proxy, supplier } = await scripted(t, () => {}, { timeout: '300ms' })
   const request = post('/bid/acme', '{"a":1}')
