@@ -64,8 +64,19 @@ export interface Learners {
   epoch(mode: Mode): number
 }
 
-/** Observes each decision of a bid. Called on the hot path: it must only count. */
+/** Observes the decisions of bids. */
 export interface DecisionObserver {
+  /**
+   * What the decisions of one integration are given to. An engine asks for it when the integration has its first bid, and again
+   * after a change of its configuration.
+   *
+   * @param supplier identifier of the integration
+   */
+  observerOf(supplier: string): BidObserver
+}
+
+/** Observes each decision of a bid of one supplier. Called on the hot path: it must only count. */
+export interface BidObserver {
   /**
    * @param record not changed afterwards
    * @param inBa its `inBa` as a number, CPM in its currency

@@ -8,6 +8,7 @@ import type { Integration } from '../config.ts'
 import type { BidLog, DecisionObserver, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
 import { createContextCodec, Nonces } from '../pricing/context.ts'
 import { DayReductions } from '../pricing/day-reductions.ts'
+import { Combinations } from '../pricing/facets.ts'
 import { ExposureSampler, Pricing, SharedTerms } from '../pricing/pricing.ts'
 import { EngineStats, type ModeStats, type SupplierStats } from '../pricing/stats.ts'
 import { hasSeat } from '../protobuf/response.ts'
@@ -102,6 +103,7 @@ class Integrations {
       ...this.keyMaterial(initial),
       exposures: new ExposureSampler(deps.random, deps.trainedPerSecond),
       terms: new SharedTerms(),
+      facets: new Combinations(),
       onHold: (supplier) => this.holdsAll || this.holds.has(supplier),
       isUnchecked: (supplier) => this.unchecked.has(supplier),
       reductions,

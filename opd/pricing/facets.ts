@@ -2,6 +2,7 @@
  * The values of a bid by which reports are grouped. Their number is limited here, where bids are priced, so that decision,
  * context, ledger and sums have the same value of a bid.
  */
+import { getOrAdd } from '../base/get-or-add.ts'
 import { devices, type Facets, formats, maxDealBytes, otherValue } from '../shared/facets.ts'
 import type { BidFeatures } from '../shared/reasons.ts'
 import { truncateWithHash } from './record.ts'
@@ -10,8 +11,10 @@ import { truncateWithHash } from './record.ts'
 export const maxCountries = 250
 export const maxSizes = 100
 export const maxDeals = 200
-/** Combinations that are kept. One more is made for each bid. */
-const maxCombinations = 4096
+/** The same of all suppliers. A further one is not kept: it is made anew for each bid. */
+const maxKept = { countries: 1000, sizes: 16_000, deals: 65_000, combinations: 100_000 }
+/** Combinations of one supplier that are not compared with its limits again. */
+const maxPermitted = 4096
 
 const hour = 3_600_000
 
@@ -22,34 +25,32 @@ const sizeOf = (sent: string) => (/^[1-9]\d{0,4}x[1-9]\d{0,4}$/.test(sent) ? sen
 const dealOf = (sent: string) => truncateWithHash(sent, maxDealBytes)
 
 interface Value {
-  text: string
-  /** Below `limit`: 0 is not known, 1 is `other`. */
-  number: number
+  readonly text: string
+  /** Below the number of those that are kept, and 2: 0 is not known, 1 is `other`. -1: it is not kept. */
+  readonly number: number
 }
 const unknown: Value = { text: '', number: 0 }
 const other: Value = { text: otherValue, number: 1 }
 
 /** The values of one kind, by the text that was sent. */
 class Values {
+  /** Null for a text that is no such value. */
+  readonly read: (sent: string) => string | null
   private readonly values = new Map<string, Value>()
   private readonly limit: number
-  private readonly read: (sent: string) => string | null
 
-  /** @param read returns null for a text that is no such value */
   constructor(limit: number, read: (sent: string) => string | null) {
     this.limit = limit
     this.read = read
   }
 
-  valueOfText(sent: string | undefined): Value {
-    if (sent === undefined) return unknown
-    return this.values.get(sent) ?? this.addValue(sent)
+  find(sent: string | undefined): Value | undefined {
+    return sent === undefined ? unknown : this.values.get(sent)
   }
 
-  private addValue(sent: string): Value {
+  keep(sent: string, text: string): Value {
     const { values, limit } = this
-    const text = values.size < limit ? this.read(sent) : null
-    if (text === null) return other
+    if (values.size >= limit) return { text, number: -1 }
     const value = { text, number: values.size + 2 }
     values.set(sent, value)
     return value
@@ -60,50 +61,143 @@ class Values {
   }
 }
 
-/** Numbers of the values of a kind; a combination has one number for all of them. */
-const places = (limit: number) => limit + 2
+interface Combination {
+  readonly facets: Facets
+  /** There is no other object with these values. */
+  readonly isKept: boolean
+}
+
 const deviceByNumber = new Map<string, number>(
   devices.slice(1, -1).map((_name, index) => [String(index + 1), index + 1]),
 )
+const deviceOf = (sent: string | undefined) =>
+  sent === undefined ? 0 : (deviceByNumber.get(sent) ?? devices.length - 1)
+const formatOf = (name: BidFeatures['format']) => (name === undefined ? 0 : formats.indexOf(name))
 
-/** The facets of the bids of one supplier: one object for each combination, so that bids are counted by it. */
-export class FacetTable {
-  private readonly countries = new Values(maxCountries, countryOf)
-  private readonly sizes = new Values(maxSizes, sizeOf)
-  private readonly deals = new Values(maxDeals, dealOf)
-  private readonly combinations = new Map<number, Facets>()
-  private until = 0
+/** Of device, format, country and size; a number of 31 bits. */
+function numberOf({ device, format }: BidFeatures, country: Value, size: Value): number {
+  const number = deviceOf(device) * formats.length + formatOf(format)
+  return (number * (maxKept.countries + 2) + country.number) * (maxKept.sizes + 2) + size.number
+}
 
-  /** @param time milliseconds since the epoch; undefined is returned if nothing is known */
-  facetsOf(features: BidFeatures, time: number): Facets | undefined {
-    if (!(time < this.until && time >= this.until - hour)) this.startHour(time)
-    const country = this.countries.valueOfText(features.country)
-    const size = this.sizes.valueOfText(features.size)
-    const deal = this.deals.valueOfText(features.deal)
-    const { device: sent, format: name } = features
-    const device = sent === undefined ? 0 : (deviceByNumber.get(sent) ?? devices.length - 1)
-    const format = name === undefined ? 0 : formats.indexOf(name)
-    let number = device * formats.length + format
-    number = number * places(maxCountries) + country.number
-    number = number * places(maxSizes) + size.number
-    number = number * places(maxDeals) + deal.number
-    if (number === 0) return undefined
-    const known = this.combinations.get(number)
+/**
+ * The values of all suppliers, and one object for each combination. Suppliers get requests of the same users, so these are in the caches
+ * of the processor, however many suppliers there are.
+ */
+export class Combinations {
+  readonly countries = new Values(maxKept.countries, countryOf)
+  readonly sizes = new Values(maxKept.sizes, sizeOf)
+  readonly deals = new Values(maxKept.deals, dealOf)
+  /** By device, format, country and size, then by deal. */
+  private readonly kept = new Map<number, Map<number, Combination>>()
+  private count = 0
+  private nthHour = 0
+
+  /** Forgets those of another hour. */
+  begin(nthHour: number): void {
+    if (nthHour === this.nthHour) return
+    this.nthHour = nthHour
+    for (const values of [this.countries, this.sizes, this.deals, this.kept]) values.clear()
+    this.count = 0
+  }
+
+  find(features: BidFeatures, country: Value, size: Value, deal: Value): Combination | undefined {
+    return this.kept.get(numberOf(features, country, size))?.get(deal.number)
+  }
+
+  combination(features: BidFeatures, country: Value, size: Value, deal: Value): Combination {
+    const known = this.find(features, country, size, deal)
     if (known !== undefined) return known
     const facets: Facets = {
       country: country.text,
-      device: devices[device]!,
-      format: formats[format]!,
+      device: devices[deviceOf(features.device)]!,
+      format: formats[formatOf(features.format)]!,
       size: size.text,
       deal: deal.text,
     }
-    if (this.combinations.size < maxCombinations) this.combinations.set(number, facets)
-    return facets
+    const isKept =
+      this.count < maxKept.combinations && [country, size, deal].every(({ number }) => number >= 0)
+    const made = { facets, isKept }
+    if (!isKept) return made
+    this.count++
+    const number = numberOf(features, country, size)
+    getOrAdd(this.kept, number, () => new Map<number, Combination>()).set(deal.number, made)
+    return made
+  }
+}
+
+/** The values of one kind that a supplier has. */
+class Limited {
+  private readonly seen = new Set<string>()
+  private readonly limit: number
+
+  constructor(limit: number) {
+    this.limit = limit
   }
 
-  private startHour(time: number): void {
-    this.until = time - (time % hour) + hour
-    for (const values of [this.countries, this.sizes, this.deals]) values.clear()
-    this.combinations.clear()
+  /** `other` for what is no value, or beyond the limit. */
+  within(sent: string | undefined, values: Values): Value {
+    if (sent === undefined) return unknown
+    const { seen, limit } = this
+    const known = values.find(sent)
+    const text = known?.text ?? values.read(sent)
+    if (text === null || (seen.size >= limit && !seen.has(text))) return other
+    seen.add(text)
+    return known ?? values.keep(sent, text)
+  }
+
+  clear(): void {
+    this.seen.clear()
+  }
+}
+
+/** The facets of the bids of one supplier: one object for each combination, so that bids are counted by it. */
+export class FacetTable {
+  private readonly all: Combinations
+  /** Those that are within the limits of this hour. */
+  private readonly permitted = new Set<Combination>()
+  private nthHour = 0
+  private readonly countries = new Limited(maxCountries)
+  private readonly sizes = new Limited(maxSizes)
+  private readonly deals = new Limited(maxDeals)
+
+  /** @param all those of all suppliers of the process */
+  constructor(all: Combinations) {
+    this.all = all
+  }
+
+  /** @param time milliseconds since the epoch; undefined is returned if nothing is known */
+  facetsOf(features: BidFeatures, time: number): Facets | undefined {
+    const { all } = this
+    const nthHour = Math.floor(time / hour)
+    if (nthHour !== this.nthHour) this.startHour(nthHour)
+    all.begin(nthHour)
+    const country = all.countries.find(features.country)
+    const size = all.sizes.find(features.size)
+    const deal = all.deals.find(features.deal)
+    if (country === undefined || size === undefined || deal === undefined)
+      return this.limited(features)
+    const { device, format } = features
+    const isKnown = country.number + size.number + deal.number > 0 || deviceOf(device) > 0
+    if (!isKnown && formatOf(format) === 0) return undefined
+    const combination = all.find(features, country, size, deal)
+    return combination !== undefined && this.permitted.has(combination)
+      ? combination.facets
+      : this.limited(features)
+  }
+
+  private limited(features: BidFeatures): Facets {
+    const { all, permitted } = this
+    const country = this.countries.within(features.country, all.countries)
+    const size = this.sizes.within(features.size, all.sizes)
+    const deal = this.deals.within(features.deal, all.deals)
+    const combination = all.combination(features, country, size, deal)
+    if (combination.isKept && permitted.size < maxPermitted) permitted.add(combination)
+    return combination.facets
+  }
+
+  private startHour(nthHour: number): void {
+    this.nthHour = nthHour
+    for (const values of [this.countries, this.sizes, this.deals, this.permitted]) values.clear()
   }
 }

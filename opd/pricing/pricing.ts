@@ -6,6 +6,7 @@ import type { Integration, OpdConfig } from '../config.ts'
 import type { BidFacts, Decision, Policy } from '../learner.ts'
 import type {
   BidLog,
+  BidObserver,
   DecisionObserver,
   DecisionSink,
   Learners,
@@ -21,7 +22,7 @@ import { type Amounts, amounts, applyFactor, keptShareOf } from './amounts.ts'
 import type { ContextCodec } from './context.ts'
 import type { DayReductions } from './day-reductions.ts'
 import { entryOf } from './entry.ts'
-import { FacetTable } from './facets.ts'
+import { type Combinations, FacetTable } from './facets.ts'
 import {
   maxDomainBytes,
   maxPublisherBytes,
@@ -159,6 +160,7 @@ interface PricingDeps {
   codec: ContextCodec
   exposures: Pick<ExposureSampler, 'takes'>
   terms: SharedTerms
+  facets: Combinations
   /** Secret and equal on every node: it decides which auctions are within `share`. */
   seed: number
   auctionSalt: string
@@ -184,9 +186,10 @@ interface Choice {
 export class Pricing implements TermsOwner {
   readonly supplier: string
   readonly mode: BidFacts['mode']
-  readonly facetTable = new FacetTable()
+  readonly facetTable: FacetTable
   private readonly deps: PricingDeps
   private readonly stats: ModeStats
+  private readonly observer: BidObserver | null
   private readonly opd: OpdConfig
   private readonly keptShare: ReturnType<typeof keptShareOf>
   /** What the learner is asked for; `minFactor` is that of the latest bid. */
@@ -197,6 +200,8 @@ export class Pricing implements TermsOwner {
     this.deps = deps
     this.stats = stats
     this.supplier = id
+    this.observer = deps.observer?.observerOf(id) ?? null
+    this.facetTable = new FacetTable(deps.facets)
     this.opd = opd as OpdConfig
     const { mode, clientFee, minWinRate, minSpend, explore, minFactor, holdout } = this.opd
     this.mode = mode
@@ -311,7 +316,7 @@ export class Pricing implements TermsOwner {
     context: string,
   ): void {
     try {
-      this.deps.observer?.decided(record, money.in, out)
+      this.observer?.decided(record, money.in, out)
       this.deps.shared?.put(record)
     } catch (error) {
       this.deps.fault('bid_log', error, this.supplier, bid.auction)

@@ -24,9 +24,14 @@ export function openEvents({ config, registry, noticesOf, log }: EventsOptions) 
     decided: (record: DecisionRecord) => stream.decided(record),
     /** Observes each decision, beside `observer`. */
     observing: (observer: DecisionObserver): DecisionObserver => ({
-      decided(record, inBa, outBa) {
-        observer.decided(record, inBa, outBa)
-        stream.decided(record)
+      observerOf(supplier) {
+        const other = observer.observerOf(supplier)
+        return {
+          decided(record, inBa, outBa) {
+            other.decided(record, inBa, outBa)
+            stream.decided(record)
+          },
+        }
       },
     }),
     /** Resolves when the log has the events of the outcomes. */

@@ -1,3 +1,4 @@
+import type { DecisionObserver } from '../../opd/ports.ts'
 import type { DecisionRecord } from '../../opd/types.ts'
 
 /** A bid as the engine decided it. */
@@ -20,3 +21,7 @@ export const decided = (over: Partial<DecisionRecord> = {}): DecisionRecord => (
   features: new Uint8Array(),
   ...over,
 })
+
+/** Gives a decision to the observer of its supplier. Prices are CPM in its currency. */
+export const observe = (to: DecisionObserver, record: DecisionRecord, inBa = 2, outBa = 1): void =>
+  to.observerOf(record.supplier).decided(record, inBa, outBa)

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import t from 'tap'
 import { DailyReport, type DailySettings, dayBefore } from '../../../admin/reports/daily.ts'
 import { createRollup } from '../../../admin/store/rollup.ts'
-import { decided } from '../../support/decision-record.ts'
+import { decided, observe } from '../../support/decision-record.ts'
 import { entry } from '../../support/ledger-entry.ts'
 import { serveNode } from '../../support/served-node.ts'
 import { onBoth, recordingLog, silent, storeAt } from '../../support/store.ts'
@@ -50,7 +50,7 @@ onBoth(async (t, database) => {
   const store = await storeAt(t, database, { now: () => now })
   const rollup = createRollup(store, silent)
   t.teardown(() => rollup.close())
-  rollup.bids.decided(decided({ id: 'd1', supplier: 'acme', decidedAt: yesterday }), 2, 1.8)
+  observe(rollup.bids, decided({ id: 'd1', supplier: 'acme', decidedAt: yesterday }), 2, 1.8)
   const row = { at: yesterday, decided_at: yesterday, supplier: 'acme' }
   await store.ledger.record(entry('d1', { ...row, cleared: '1.8', margin: '0.2' }))
   const today = { ...row, at: now, decided_at: now }

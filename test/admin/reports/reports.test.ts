@@ -5,7 +5,7 @@ import { reporting } from '../../../admin/reports/route.ts'
 import { createRollup } from '../../../admin/store/rollup.ts'
 import type { LedgerRow } from '../../../admin/store/tables.ts'
 import type { DecisionRecord } from '../../../opd/types.ts'
-import { decided } from '../../support/decision-record.ts'
+import { decided, observe } from '../../support/decision-record.ts'
 import { entry, unplaced } from '../../support/ledger-entry.ts'
 import { onBoth, silent, storeAt } from '../../support/store.ts'
 import { until } from '../../support/until.ts'
@@ -76,7 +76,7 @@ onBoth(async (t, database) => {
       headers: { authorization: `Bearer ${who}` },
     })
   const decide = (decided: DecisionRecord) =>
-    rollup.bids.decided(decided, Number(decided.inBa), Number(decided.outBa))
+    observe(rollup.bids, decided, Number(decided.inBa), Number(decided.outBa))
   for (let n = 0; n < 40; n++)
     decide(record(n, n < 30 ? 'treated' : 'holdout', n % 2 === 0 ? 'p1' : 'p2'))
   await rollup.flush()

@@ -2,7 +2,7 @@
 import t from 'tap'
 import { DecidedBids, type SeatRow } from '../../../admin/store/decided.ts'
 import { drained } from '../../../opd/base/slices.ts'
-import { decided } from '../../support/decision-record.ts'
+import { decided, observe } from '../../support/decision-record.ts'
 
 const bidsOf = (added: SeatRow[]) =>
   new DecidedBids(
@@ -19,7 +19,7 @@ for (const [name, names] of Object.entries({
     const added: SeatRow[] = []
     const rows = bidsOf(added)
     for (let n = 0; n < 100; n++)
-      for (const publisher of names) rows.decided(decided({ publisher }), 2, 1.9)
+      for (const publisher of names) observe(rows, decided({ publisher }), 2, 1.9)
     t.equal(added.length, 0, 'none is handed on before the others have come')
     drained(rows.drain())
     t.strictSame(
@@ -32,7 +32,8 @@ for (const [name, names] of Object.entries({
 t.test('many rows are handed on in several steps', (t) => {
   const added: SeatRow[] = []
   const rows = bidsOf(added)
-  for (let n = 0; n < 1000; n++) rows.decided(decided({ publisher: `publisher-${n * 7919}` }), 2, 1)
+  for (let n = 0; n < 1000; n++)
+    observe(rows, decided({ publisher: `publisher-${n * 7919}` }), 2, 1)
   const before = added.length
   const steps = rows.drain()
   steps.next()
@@ -48,9 +49,9 @@ t.test('many rows are handed on in several steps', (t) => {
 t.test('a drain has the bids before it, and none of those that come meanwhile', async (t) => {
   const added: SeatRow[] = []
   const rows = bidsOf(added)
-  rows.decided(decided({ publisher: 'before' }), 2, 1)
+  observe(rows, decided({ publisher: 'before' }), 2, 1)
   const steps = rows.drain()
-  rows.decided(decided({ publisher: 'meanwhile' }), 2, 1)
+  observe(rows, decided({ publisher: 'meanwhile' }), 2, 1)
   drained(steps)
   t.same(
     added.map(({ publisher }) => publisher),
@@ -63,7 +64,7 @@ t.test('a drain of some names takes whole suppliers, those first that have waite
   const rows = bidsOf(added)
   const decideAll = () => {
     for (const supplier of ['s1', 's2', 's3'])
-      for (const publisher of ['p1', 'p2']) rows.decided(decided({ supplier, publisher }), 2, 1)
+      for (const publisher of ['p1', 'p2']) observe(rows, decided({ supplier, publisher }), 2, 1)
   }
   const handedOn = (most: number) => {
     added.length = 0
@@ -87,7 +88,7 @@ t.test(
     const alike = Array.from({ length: 300 }, (_, n) => `${String(n).padStart(3, '0')}-x-y-z`)
     const many = Array.from({ length: 40_000 }, (_, n) => `publisher-${n}`)
     for (const publisher of [...alike, ...many, ...alike])
-      rows.decided(decided({ publisher, supplier: `s${publisher.charCodeAt(0)}` }), 2, 1)
+      observe(rows, decided({ publisher, supplier: `s${publisher.charCodeAt(0)}` }), 2, 1)
     drained(rows.drain())
     const bids = new Map<string, number>()
     for (const row of added) bids.set(row.publisher, (bids.get(row.publisher) ?? 0) + row.bids)

@@ -1,7 +1,7 @@
 /** Sums by facet: each bid is in the sums of all too, and bids without values are what is left. On both databases. */
 import { readRows } from '../../../admin/reports/rows.ts'
 import { createRollup } from '../../../admin/store/rollup.ts'
-import { decided } from '../../support/decision-record.ts'
+import { decided, observe } from '../../support/decision-record.ts'
 import { onBoth, recordingLog, storeAt } from '../../support/store.ts'
 
 const time = 1_790_000_000_000
@@ -24,10 +24,15 @@ onBoth(async (t, database) => {
     async (t) => {
       const count = 300
       for (let n = 0; n < count; n++)
-        rollup.bids.decided(decided({ decidedAt: time, facets: facets(n) }), 2, 1)
+        observe(rollup.bids, decided({ decidedAt: time, facets: facets(n) }), 2, 1)
       const written = rollup.flushFacets()
       await new Promise((resolve) => setImmediate(resolve))
-      rollup.bids.decided(decided({ decidedAt: time, publisher: 'later', facets: facets(0) }), 2, 1)
+      observe(
+        rollup.bids,
+        decided({ decidedAt: time, publisher: 'later', facets: facets(0) }),
+        2,
+        1,
+      )
       await written
       t.equal((await sizes()).length, count, 'none without a size')
       await rollup.flushFacets()
@@ -39,7 +44,8 @@ onBoth(async (t, database) => {
   t.test('the sums of all and those by facet are written at the same time', async (t) => {
     const decide = () => {
       for (let n = 0; n < 1000; n++)
-        rollup.bids.decided(
+        observe(
+          rollup.bids,
           decided({ decidedAt: time, publisher: `p${n}`, facets: facets(n % 2) }),
           2,
           1,
@@ -55,9 +61,9 @@ onBoth(async (t, database) => {
   t.test(
     'bids without values, and those whose sums by facet were lost, have the empty name',
     async (t) => {
-      rollup.bids.decided(decided({ decidedAt: time }), 2, 1)
-      rollup.bids.decided(decided({ decidedAt: time, facets: { ...facets(0), size: '' } }), 2, 1)
-      rollup.bids.decided(decided({ decidedAt: time, arm: 'test', facets: facets(0) }), 2, 1)
+      observe(rollup.bids, decided({ decidedAt: time }), 2, 1)
+      observe(rollup.bids, decided({ decidedAt: time, facets: { ...facets(0), size: '' } }), 2, 1)
+      observe(rollup.bids, decided({ decidedAt: time, arm: 'test', facets: facets(0) }), 2, 1)
       await rollup.flushFacets()
       t.strictSame((await sizes())[0], ['', 2])
       await store.db.deleteFrom('decided_facets').where('value', '=', '1x50').execute()

@@ -1,7 +1,7 @@
 /** Decided bids are stored whatever texts suppliers and publishers send, on both databases. */
 import { hourOf } from '../../../admin/store/hour.ts'
 import { createRollup } from '../../../admin/store/rollup.ts'
-import { decided } from '../../support/decision-record.ts'
+import { decided, observe } from '../../support/decision-record.ts'
 import { onBoth, recordingLog, storeAt } from '../../support/store.ts'
 import { until } from '../../support/until.ts'
 
@@ -14,7 +14,7 @@ onBoth(async (t, database) => {
   t.teardown(() => rollup.close())
   const decide = (over: Parameters<typeof decided>[0]) => {
     const record = decided(over)
-    rollup.bids.decided(record, Number(record.inBa), Number(record.outBa))
+    observe(rollup.bids, record, Number(record.inBa), Number(record.outBa))
   }
   const edge = `1${'0'.repeat(308)}`
   for (let round = 0; round < 3; round++) {
@@ -80,7 +80,7 @@ onBoth(async (t, database) => {
           domain: `d-${n % 3}`,
           arm,
         })
-        rollup.bids.decided(record, 2, 1)
+        observe(rollup.bids, record, 2, 1)
       }
   await rollup.close()
   const { bids, rows, money } = await store.db
@@ -108,7 +108,7 @@ onBoth(async (t, database) => {
   const decideAll = () => {
     for (let n = 0; n < 4000; n++) {
       const record = decided({ decidedAt: now, supplier: `s-${n % 1000}`, publisher: `p-${n}` })
-      rollup.bids.decided(record, 2, 1)
+      observe(rollup.bids, record, 2, 1)
     }
   }
   const stored = async () => {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import t from 'tap'
 import type { DecisionEntry } from '../../../opd/ports.ts'
 import { createContextCodec, Nonces } from '../../../opd/pricing/context.ts'
+import { Combinations } from '../../../opd/pricing/facets.ts'
 import { Pricing, SharedTerms } from '../../../opd/pricing/pricing.ts'
 import { ModeStats } from '../../../opd/pricing/stats.ts'
 import { LocalBidLog } from '../../../opd/state/bid-log.ts'
@@ -52,6 +53,7 @@ t.test('the decision log knows no name, and a test is not in it', async (t) => {
     codec: createContextCodec(keys, 1000, new Nonces()),
     exposures: { takes: () => true },
     terms: new SharedTerms(),
+    facets: new Combinations(),
     seed: 1,
     auctionSalt: 'salt',
     onHold: () => false,

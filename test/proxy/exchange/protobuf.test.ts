@@ -83,7 +83,7 @@ for (const lane of ['fast', 'general'] as const)
         ...aloneDeps,
         learners: { learnerOf: () => fixedLearner(0.9), version: () => 1, epoch: () => 1 },
         bidLog: new LocalBidLog({ ttl: 60_000, now: Date.now }),
-        observer: { decided: (record) => void decided.push(record) },
+        observer: { observerOf: () => ({ decided: (record) => void decided.push(record) }) },
         now: Date.now,
       },
     )
