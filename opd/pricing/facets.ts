@@ -32,7 +32,7 @@ interface Value {
 const unknown: Value = { text: '', number: 0 }
 const other: Value = { text: otherValue, number: 1 }
 
-/** The values of one kind, by the text that was sent. */
+/** The values of one kind, by their text. */
 class Values {
   /** Null for a text that is no such value. */
   readonly read: (sent: string) => string | null
@@ -44,15 +44,18 @@ class Values {
     this.read = read
   }
 
-  find(sent: string | undefined): Value | undefined {
-    return sent === undefined ? unknown : this.values.get(sent)
+  /** undefined: the text is not kept, or no value. */
+  find(text: string | undefined): Value | undefined {
+    return text === undefined ? unknown : this.values.get(text)
   }
 
-  keep(sent: string, text: string): Value {
+  valueOfText(text: string): Value {
     const { values, limit } = this
+    const known = values.get(text)
+    if (known !== undefined) return known
     if (values.size >= limit) return { text, number: -1 }
     const value = { text, number: values.size + 2 }
-    values.set(sent, value)
+    values.set(text, value)
     return value
   }
 
@@ -139,11 +142,10 @@ class Limited {
   within(sent: string | undefined, values: Values): Value {
     if (sent === undefined) return unknown
     const { seen, limit } = this
-    const known = values.find(sent)
-    const text = known?.text ?? values.read(sent)
+    const text = values.read(sent)
     if (text === null || (seen.size >= limit && !seen.has(text))) return other
     seen.add(text)
-    return known ?? values.keep(sent, text)
+    return values.valueOfText(text)
   }
 
   clear(): void {

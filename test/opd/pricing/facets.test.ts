@@ -1,4 +1,6 @@
 /** The values by which reports group bids: their spelling, and how many a supplier can make. */
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import t from 'tap'
 import {
   Combinations,
@@ -94,4 +96,20 @@ t.test('values beyond those that are kept for all suppliers are right as well', 
     if (deals.size !== maxDeals || !deals.has(`${supplier}-7`)) t.fail(`supplier ${supplier}`)
     t.equal(table.facetsOf({ deal: 'one more' }, timestamp)!.deal, 'other')
   }
+})
+
+t.test('long texts are not kept', async (t) => {
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void
+  const table = new FacetTable(new Combinations())
+  const used = () => {
+    collect()
+    return process.memoryUsage().heapUsed
+  }
+  const before = used()
+  const megabyte = 2 ** 20
+  for (let n = 0; n < maxDeals / 2; n++)
+    t.match(table.facetsOf({ deal: `${n}`.padStart(megabyte, 'd') }, timestamp)!.deal, /^.{64}$/)
+  const grown = used() - before
+  t.ok(grown < 10 * megabyte, `${grown} bytes`)
 })
