@@ -19,7 +19,7 @@ export type SeatRow = WithSeat<DecidedRow>
 /** The bids with some facets. */
 export type FacetsRow = Omit<DecidedRow, 'publisher' | 'domain'> & { facets: Facets }
 
-/** Places of the names of all suppliers: a power of two. Names are at the place of their hash, or at one of the next. */
+/** Places of the names of all suppliers, 10 MB: a power of two. Names are at the place of their hash, or at one of the next. */
 const namePlaces = 32_768
 const tries = 8
 /** Names with counts, of all suppliers: 10 MB. Bids with further ones are handed on one by one. */
