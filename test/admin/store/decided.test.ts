@@ -98,3 +98,15 @@ t.test(
     t.end()
   },
 )
+
+t.test('thousands of names that differ in a digit become one row each', (t) => {
+  const added: SeatRow[] = []
+  const rows = bidsOf(added)
+  for (let round = 0; round < 2; round++)
+    for (let n = 0; n < 4000; n++)
+      observe(rows, decided({ supplier: `s-${n % 1000}`, publisher: `p-${n}` }))
+  drained(rows.drain())
+  t.equal(added.length, 4000)
+  t.ok(added.every(({ bids }) => bids === 2))
+  t.end()
+})
