@@ -36,7 +36,7 @@ interface Names {
   readonly seat: string
 }
 
-/** By all characters, of all suppliers: with fewer, names such as `p-1234` have the same places. */
+/** By all characters: with fewer, thousands of names such as `p-1234` would have the same places. */
 const hashOf = (publisher: string, domain: string, seat: string) =>
   hashText(publisher, hashText(domain, hashText(seat, 0)))
 
@@ -100,137 +100,9 @@ class Counts {
   }
 }
 
-/** Counts by names, or by facets. */
+/** Of one supplier, by names or by facets. */
 type CountsBy<Key> = Map<Key, Counts>
-
-const seatRow = (supplier: string, names: Names, counts: Counts): SeatRow => ({
-  ...counts.sums(supplier),
-  publisher: storable(names.publisher),
-  domain: storable(names.domain),
-  seat: storable(names.seat),
-})
-
-const facetsRow = (supplier: string, facets: Facets, counts: Counts): FacetsRow => ({
-  ...counts.sums(supplier),
-  facets,
-})
-
-/** The bids of one supplier. */
-class SupplierBids implements BidObserver {
-  readonly supplier: string
-  /** null: there are none. */
-  byNames: CountsBy<Names> | null = null
-  byFacets: CountsBy<Facets> | null = null
-  private readonly all: DecidedBids
-
-  constructor(supplier: string, all: DecidedBids) {
-    this.supplier = supplier
-    this.all = all
-  }
-
-  decided(record: DecisionRecord, inBa: number, outBa: number): void {
-    if (record.arm === 'test') return
-    this.all.countNames(this, record, inBa, outBa)
-    if (record.facets !== undefined) this.all.countFacets(this, record, record.facets, inBa, outBa)
-  }
-}
-
-/** Counts the bids of a process. */
-export class DecidedBids implements DecisionObserver {
-  private readonly addRow: (row: SeatRow) => void
-  private readonly addFacets: (row: FacetsRow) => void
-  private readonly suppliers = new Map<string, SupplierBids>()
-  private readonly known = new KnownNames()
-  /** Those with counts; the first were handed on longest ago. */
-  private readonly withNames = new Set<SupplierBids>()
-  private readonly withFacets = new Set<SupplierBids>()
-  /** Names, and combinations of facets, with counts. */
-  private names = 0
-  private combinations = 0
-
-  /** Both take ownership of a row. They may get several with one key. */
-  constructor(addRow: (row: SeatRow) => void, addFacets: (row: FacetsRow) => void) {
-    this.addRow = addRow
-    this.addFacets = addFacets
-  }
-
-  observerOf(supplier: string): BidObserver {
-    return getOrAdd(this.suppliers, supplier, () => new SupplierBids(supplier, this))
-  }
-
-  countNames(bids: SupplierBids, record: DecisionRecord, inBa: number, outBa: number): void {
-    const names = this.known.namesOf(record)
-    const first = bids.byNames?.get(names)
-    const known = find(first, record)
-    if (known !== null) return known.addBid(inBa, outBa)
-    const made = new Counts(nthHourOf(record), record, first)
-    made.addBid(inBa, outBa)
-    if (first === undefined) {
-      if (this.names >= maxNames) return this.addRow(seatRow(bids.supplier, names, made))
-      this.names++
-    }
-    if (bids.byNames === null) {
-      bids.byNames = new Map()
-      this.withNames.add(bids)
-    }
-    bids.byNames.set(names, made)
-  }
-
-  countFacets(
-    bids: SupplierBids,
-    record: DecisionRecord,
-    facets: Facets,
-    inBa: number,
-    outBa: number,
-  ): void {
-    const first = bids.byFacets?.get(facets)
-    const known = find(first, record)
-    if (known !== null) return known.addBid(inBa, outBa)
-    if (first === undefined) {
-      if (this.combinations >= maxFacets) return
-      this.combinations++
-    }
-    const made = new Counts(nthHourOf(record), record, first)
-    made.addBid(inBa, outBa)
-    if (bids.byFacets === null) {
-      bids.byFacets = new Map()
-      this.withFacets.add(bids)
-    }
-    bids.byFacets.set(facets, made)
-  }
-
-  /**
-   * Takes counts by names, and hands on some rows at each step.
-   *
-   * @param most names after which no further supplier's rows are taken, unless there are as many as are kept
-   */
-  drain(most = Number.POSITIVE_INFINITY): Generator<undefined, void> {
-    const taken: [string, CountsBy<Names>][] = []
-    let left = this.names < maxNames ? most : Number.POSITIVE_INFINITY
-    for (const bids of this.withNames) {
-      if (left <= 0) break
-      const { supplier, byNames } = bids
-      this.withNames.delete(bids)
-      bids.byNames = null
-      this.names -= byNames!.size
-      left -= byNames!.size
-      taken.push([supplier, byNames!])
-    }
-    return handOn(taken, seatRow, this.addRow, rowsAtOnce)
-  }
-
-  /** Takes all counts by facets, and hands on some rows at each step. */
-  drainFacets(): Generator<undefined, void> {
-    const taken: [string, CountsBy<Facets>][] = []
-    for (const bids of this.withFacets) {
-      taken.push([bids.supplier, bids.byFacets!])
-      bids.byFacets = null
-    }
-    this.withFacets.clear()
-    this.combinations = 0
-    return handOn(taken, facetsRow, this.addFacets, facetsAtOnce)
-  }
-}
+type Taken<Key> = [supplier: string, counts: CountsBy<Key>]
 
 const nthHourOf = ({ decidedAt }: DecisionRecord) => Math.floor(decidedAt / hour)
 
@@ -249,9 +121,151 @@ function find(first: Counts | undefined, record: DecisionRecord): Counts | null 
   return null
 }
 
+/** The counts of one supplier that are not handed on yet. */
+interface Waiting<Key> {
+  readonly supplier: string
+  /** null: there are none. */
+  counts: CountsBy<Key> | null
+}
+
+/** The counts of all suppliers by one kind of key. */
+class Tally<Key> {
+  /** Keys with counts, of all suppliers. */
+  size = 0
+  private readonly limit: number
+  /** Those with counts; the first were handed on longest ago. */
+  private readonly waiting = new Set<Waiting<Key>>()
+
+  constructor(limit: number) {
+    this.limit = limit
+  }
+
+  /** null: the bid is counted. Otherwise there are as many keys as are kept, and these are the counts of this bid alone. */
+  count(
+    bids: Waiting<Key>,
+    key: Key,
+    record: DecisionRecord,
+    inBa: number,
+    outBa: number,
+  ): Counts | null {
+    const first = bids.counts?.get(key)
+    const known = find(first, record)
+    if (known !== null) {
+      known.addBid(inBa, outBa)
+      return null
+    }
+    const made = new Counts(nthHourOf(record), record, first)
+    made.addBid(inBa, outBa)
+    if (first === undefined) {
+      if (this.size >= this.limit) return made
+      this.size++
+    }
+    if (bids.counts === null) {
+      bids.counts = new Map()
+      this.waiting.add(bids)
+    }
+    bids.counts.set(key, made)
+    return null
+  }
+
+  /**
+   * Takes the counts of whole suppliers.
+   *
+   * @param most keys after which no further supplier's counts are taken
+   */
+  takeCounts(most: number): Taken<Key>[] {
+    const taken: Taken<Key>[] = []
+    let left = most
+    for (const bids of this.waiting) {
+      if (left <= 0) break
+      const { supplier, counts } = bids
+      this.waiting.delete(bids)
+      bids.counts = null
+      this.size -= counts!.size
+      left -= counts!.size
+      taken.push([supplier, counts!])
+    }
+    return taken
+  }
+}
+
+const seatRow = (supplier: string, names: Names, counts: Counts): SeatRow => ({
+  ...counts.sums(supplier),
+  publisher: storable(names.publisher),
+  domain: storable(names.domain),
+  seat: storable(names.seat),
+})
+
+const facetsRow = (supplier: string, facets: Facets, counts: Counts): FacetsRow => ({
+  ...counts.sums(supplier),
+  facets,
+})
+
+/** The bids of one supplier. */
+class SupplierBids implements BidObserver {
+  readonly byNames: Waiting<Names>
+  readonly byFacets: Waiting<Facets>
+  private readonly all: DecidedBids
+
+  constructor(supplier: string, all: DecidedBids) {
+    this.byNames = { supplier, counts: null }
+    this.byFacets = { supplier, counts: null }
+    this.all = all
+  }
+
+  decided(record: DecisionRecord, inBa: number, outBa: number): void {
+    if (record.arm !== 'test') this.all.countBid(this, record, inBa, outBa)
+  }
+}
+
+/** Counts the bids of a process. */
+export class DecidedBids implements DecisionObserver {
+  private readonly addRow: (row: SeatRow) => void
+  private readonly addFacets: (row: FacetsRow) => void
+  private readonly suppliers = new Map<string, SupplierBids>()
+  private readonly known = new KnownNames()
+  private readonly byNames = new Tally<Names>(maxNames)
+  private readonly byFacets = new Tally<Facets>(maxFacets)
+
+  /** Both take ownership of a row. They may get several with one key. */
+  constructor(addRow: (row: SeatRow) => void, addFacets: (row: FacetsRow) => void) {
+    this.addRow = addRow
+    this.addFacets = addFacets
+  }
+
+  observerOf(supplier: string): BidObserver {
+    return getOrAdd(this.suppliers, supplier, () => new SupplierBids(supplier, this))
+  }
+
+  countBid(bids: SupplierBids, record: DecisionRecord, inBa: number, outBa: number): void {
+    const names = this.known.namesOf(record)
+    const alone = this.byNames.count(bids.byNames, names, record, inBa, outBa)
+    if (alone !== null) this.addRow(seatRow(record.supplier, names, alone))
+    const { facets } = record
+    if (facets !== undefined) this.byFacets.count(bids.byFacets, facets, record, inBa, outBa)
+  }
+
+  /**
+   * Takes counts by names, and hands on some rows at each step.
+   *
+   * @param most names after which no further supplier's rows are taken, unless there are as many as are kept
+   */
+  drain(most = Number.POSITIVE_INFINITY): Generator<undefined, void> {
+    const { byNames } = this
+    const taken = byNames.takeCounts(byNames.size < maxNames ? most : Number.POSITIVE_INFINITY)
+    return handOn(taken, seatRow, this.addRow, rowsAtOnce)
+  }
+
+  /** Takes all counts by facets, and hands on some rows at each step. */
+  drainFacets(): Generator<undefined, void> {
+    const taken = this.byFacets.takeCounts(Number.POSITIVE_INFINITY)
+    return handOn(taken, facetsRow, this.addFacets, facetsAtOnce)
+  }
+}
+
 /** @param atOnce rows of one step */
 function* handOn<Key, Row>(
-  taken: Iterable<[string, CountsBy<Key>]>,
+  taken: readonly Taken<Key>[],
   rowOf: (supplier: string, key: Key, counts: Counts) => Row,
   add: (row: Row) => void,
   atOnce: number,

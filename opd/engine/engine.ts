@@ -103,7 +103,7 @@ class Integrations {
       ...this.keyMaterial(initial),
       exposures: new ExposureSampler(deps.random, deps.trainedPerSecond),
       terms: new SharedTerms(),
-      facets: new Combinations(),
+      combinations: new Combinations(),
       onHold: (supplier) => this.holdsAll || this.holds.has(supplier),
       isUnchecked: (supplier) => this.unchecked.has(supplier),
       reductions,

@@ -44,7 +44,7 @@ class Values {
     this.read = read
   }
 
-  /** undefined: the text is not kept, or no value. */
+  /** undefined: the text is no value, is not kept, or is spelled in another way (`deu`) and read anew. */
   find(text: string | undefined): Value | undefined {
     return text === undefined ? unknown : this.values.get(text)
   }
@@ -138,7 +138,7 @@ class Limited {
     this.limit = limit
   }
 
-  /** `other` for what is no value, or beyond the limit. */
+  /** `other`: the text is no value, or the supplier has as many as it may have. */
   within(sent: string | undefined, values: Values): Value {
     if (sent === undefined) return unknown
     const { seen, limit } = this
@@ -179,9 +179,7 @@ export class FacetTable {
     const deal = all.deals.find(features.deal)
     if (country === undefined || size === undefined || deal === undefined)
       return this.limited(features)
-    const { device, format } = features
-    const isKnown = country.number + size.number + deal.number > 0 || deviceOf(device) > 0
-    if (!isKnown && formatOf(format) === 0) return undefined
+    if (numberOf(features, country, size) === 0 && deal === unknown) return undefined
     const combination = all.find(features, country, size, deal)
     return combination !== undefined && this.permitted.has(combination)
       ? combination.facets

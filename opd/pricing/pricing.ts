@@ -160,7 +160,7 @@ interface PricingDeps {
   codec: ContextCodec
   exposures: Pick<ExposureSampler, 'takes'>
   terms: SharedTerms
-  facets: Combinations
+  combinations: Combinations
   /** Secret and equal on every node: it decides which auctions are within `share`. */
   seed: number
   auctionSalt: string
@@ -201,7 +201,7 @@ export class Pricing implements TermsOwner {
     this.stats = stats
     this.supplier = id
     this.observer = deps.observer?.observerOf(id) ?? null
-    this.facetTable = new FacetTable(deps.facets)
+    this.facetTable = new FacetTable(deps.combinations)
     this.opd = opd as OpdConfig
     const { mode, clientFee, minWinRate, minSpend, explore, minFactor, holdout } = this.opd
     this.mode = mode

@@ -53,7 +53,7 @@ t.test('the decision log knows no name, and a test is not in it', async (t) => {
     codec: createContextCodec(keys, 1000, new Nonces()),
     exposures: { takes: () => true },
     terms: new SharedTerms(),
-    facets: new Combinations(),
+    combinations: new Combinations(),
     seed: 1,
     auctionSalt: 'salt',
     onHold: () => false,
