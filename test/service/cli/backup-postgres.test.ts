@@ -58,6 +58,10 @@ async function world(t: Test) {
   }
   const node = await startNode({ ...options, folder: folderOf(yamlOf(options)) })
   t.teardown(() => node.stop())
+  // Each mode shares its first model soon after the start. The next one has all that was learned meanwhile.
+  const shared = async () =>
+    (await node.metrics()).get('bidweir_model_shared_total{result="written"}')!
+  await until(async () => (await shared()) === 2, { limit: startLimit })
   const notices: Record<string, string>[] = []
   for (let n = 0; n < 60; n++) {
     const { id, price, svcOpd } = await node.bid({ id: `b${n}`, price: 2, request: { site } })
@@ -72,7 +76,7 @@ async function world(t: Test) {
     const { points } = (await answer.json()) as { points: { win: number }[] }
     return points.map(({ win }) => win)
   }
-  return { ...made, supplier, options, node, notices, chances }
+  return { ...made, supplier, options, node, notices, chances, shared }
 }
 
 /** A pod of a CronJob: the configuration, and a folder of its own. */
@@ -84,7 +88,7 @@ t.test(
     skip: postgresAbsent || redisAbsent || s3Absent,
   },
   async (t) => {
-    const { node, options, postgres, notices, chances, supplier } = await world(t)
+    const { node, options, postgres, notices, chances, supplier, shared } = await world(t)
     const password = node.bidweir.password!
     const learned = await chances(node, await node.login())
     const s3 = await startS3()
@@ -92,10 +96,7 @@ t.test(
     const env = { ...process.env, ...s3.env }
     const job = jobFolder(options)
     // The node that leads shares its whole model within half a minute of a change.
-    const shared = async () =>
-      (await node.metrics()).get('bidweir_model_shared_total{result="written"}')!
-    const already = await shared()
-    await until(async () => (await shared()) > already, { limit: startLimit })
+    await until(async () => (await shared()) > 2, { limit: startLimit })
     for (let n = 0; n < 2; n++) {
       const made = await command(
         ['backup', 's3://backups/bids', '--keep', '1', '--config', 'bidweir.yaml'],
