@@ -211,29 +211,29 @@ export async function measureRoads(run: Report, caller: Caller, origin: Origin):
   }
   const [bidweir] = subjects as [Subject]
   for (const road of roads) await measure(bidweir, road, { measure: run.quick ? 500 : 6000 })
-  const rows: (string | number)[][] = []
-  const costs = new Map<string, number>()
+  const load = run.quick ? { warm: 200, measure: 300 } : {}
   const alone: ReturnType<typeof codecsAlone>[] = []
-  for (const road of roads) {
-    const load = run.quick ? { warm: 200, measure: 300 } : {}
-    const samples = await inTurns(run.quick ? 1 : 9, subjects, (subject) =>
+  // The roads take turns, too: what disturbs the machine for a minute disturbs all of them.
+  const samples = await inTurns(run.quick ? 1 : 9, roads, async (road, round) => {
+    if (road === roads[0]) alone.push(codecsAlone())
+    const turn = await inTurns(1, round % 2 === 0 ? subjects : subjects.toReversed(), (subject) =>
       measure(subject, road, load),
     )
-    const [ours, ofNginx] = subjects.map((subject) => samples.get(subject)!) as [
-      number[],
-      number[]?,
-    ]
+    return subjects.map((subject) => turn.get(subject)![0]!)
+  })
+  const costs = new Map<string, number>()
+  const rows: (string | number)[][] = []
+  for (const [{ label }, turns] of samples) {
+    const ours = turns.map(([cost]) => cost!)
     const cost = median(ours)
-    costs.set(road.label, cost)
-    alone.push(codecsAlone())
-    const beside =
-      ofNginx === undefined
-        ? []
-        : [
-            ...[median(ofNginx).toFixed(1), ratioOf(ours, ofNginx).toFixed(2)],
-            `${Math.round(100 * spread(ofNginx))} %`,
-          ]
-    rows.push([road.label, cost.toFixed(1), ...beside])
+    costs.set(label, cost)
+    const row = [label, cost.toFixed(1)]
+    if (subjects.length > 1) {
+      const ofNginx = turns.map(([, cost]) => cost!)
+      const varied = `${Math.round(100 * spread(ofNginx))} %`
+      row.push(median(ofNginx).toFixed(1), ratioOf(ours, ofNginx).toFixed(2), varied)
+    }
+    rows.push(row)
   }
   const head = ['CPU us/request', ...subjects.map(({ name }) => name)]
   return [
