@@ -48,8 +48,8 @@ interface Plan {
   window: readonly [number, number]
   /** Milliseconds of each case before it is measured, for proxies that compile or keep a state for each supplier. */
   warmUp?: readonly [number, number]
-  /** What takes turns: the proxies, case by case, or the cases, proxy by proxy. */
-  turns?: 'proxies' | 'cases'
+  /** What takes turns: the proxies, case by case; the cases, proxy by proxy; or both, so that a minute's disturbance is in one round of all. */
+  turns?: 'proxies' | 'cases' | 'both'
   blocks: (plan: Plan, all: Results, run: Run<Options>) => Block[]
 }
 /** Rows of proxies; a sample for each round and case. */
@@ -94,10 +94,11 @@ const section = (plan: Plan): Section => ({
     const first = { warm: 0, measure: plan.warmUp?.[firstCase] ?? 0 }
     const subjectsOf = (cases: readonly Case[], some: readonly Running[]) =>
       cases.flatMap(({ label, ...load }) => some.map((proxy) => ({ label, load, proxy })))
-    const groups =
-      plan.turns === 'cases'
-        ? proxies.map((proxy) => subjectsOf(plan.cases, [proxy]))
-        : plan.cases.map((one) => subjectsOf([one], proxies))
+    const groups = {
+      proxies: plan.cases.map((one) => subjectsOf([one], proxies)),
+      cases: proxies.map((proxy) => subjectsOf(plan.cases, [proxy])),
+      both: [subjectsOf(plan.cases, proxies)],
+    }[plan.turns ?? 'proxies']
     for (const group of groups) {
       if (first.measure > 0)
         for (const { proxy, load } of group.filter(({ proxy }) => proxy.compiles))
@@ -251,7 +252,7 @@ await bench<Options, State>({
       title: 'The mix at a fixed rate: latency p50 / p99 / p99.9, milliseconds',
       proxies: ['bidweir', 'nginx', 'nginx + Lua', 'HAProxy'],
       cases: [1000, 3000, 10_000, 20_000].map((rate) => ({ label: `${rate}/s`, rate })),
-      ...{ rounds: [5, 1], window: [4000, 300] },
+      ...{ rounds: [5, 1], window: [4000, 300], turns: 'both' },
       blocks: matrix(({ p50, p99, p999 }) => `${ms(p50)} / ${ms(p99)} / ${ms(p999)}`),
     }),
     connections: section({
