@@ -5,7 +5,7 @@
  */
 import type { Guard } from '../../shared/arms.ts'
 import { halfWidth } from '../../shared/confidence.ts'
-import { DelayedSums } from './delayed-sums.ts'
+import { DelayedSums, doubleZero } from './delayed-sums.ts'
 import type { Evidence } from './evidence.ts'
 import { WinRateCusum } from './win-rate-cusum.ts'
 
@@ -55,16 +55,16 @@ export class Guards {
     /** Wins ever that were reported to this node. */
     winsEver: 0,
     /** Wins that were expected since the last win. */
-    due: 0,
+    due: doubleZero,
     /** When the newest bid that won was sent. */
-    newest: 0,
+    newest: doubleZero,
     /** Expected wins for which the guard still acts. */
-    held: 0,
+    held: doubleZero,
     doublings: 0,
     /** Share of recent wins that cleared above the price sent. */
-    over: 0,
+    over: doubleZero,
     /** Share of recent wins that cleared at a tiny part of the price sent. */
-    under: 0,
+    under: doubleZero,
     /** Wins that came after their bids had left `sums`. */
     late: 0,
   }
