@@ -8,13 +8,9 @@ import type { Log } from '../../opd/base/log.ts'
 import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
 import { hour } from './hour.ts'
 import type { Store } from './index.ts'
-import { minute, minuteSums } from './minute-sums.ts'
+import { type MinuteRow, minute, minuteSums } from './minute-sums.ts'
+import { writeSums } from './sums.ts'
 import type { Tables } from './tables.ts'
-
-const isMoney: ReadonlySet<string> = new Set([
-  ...['in_sum', 'out_sum', 'revenue', 'margin', 'optimised_spend', 'optimised_squares'],
-  ...['holdout_spend', 'holdout_squares'],
-])
 
 /** Milliseconds for which rows are kept, and the most rows: 300 suppliers for 48 hours, 3,000 for 5. */
 const keptFor = 48 * hour
@@ -24,29 +20,13 @@ const [written, deleted] = [200, 2000]
 /** Rows that wait for a store that is lost: an hour of 800 suppliers. More are dropped, and are gaps. */
 const mostWaiting = 50_000
 
-/**
- * The rows are one parameter: building a statement with a parameter for each sum would take 20 ms of the event loop for 300
- * suppliers.
- */
-function insertion(postgres: boolean, json: string) {
-  const names = ['supplier', 'minute', ...minuteSums]
-  const value = (name: string, time: number) => {
-    if (!postgres) return sql`json_extract(value, ${sql.lit(`$[${time}]`)})`
-    const text = sql`value ->> ${sql.lit(time)}`
-    if (name === 'supplier') return text
-    return isMoney.has(name) ? sql`(${text})::double precision` : sql`(${text})::bigint`
-  }
-  const source = postgres
-    ? sql`json_array_elements(${json}::json) as given (value)`
-    : sql`json_each(${json})`
-  const sums = minuteSums.map((name) => {
-    const column = sql.ref(name)
-    return sql`${column} = minutes.${column} + excluded.${column}`
-  })
-  return sql`insert into minutes (${sql.join(names.map((name) => sql.ref(name)))})
-    select ${sql.join(names.map(value))} from ${source} where true
-    on conflict (supplier, minute) do update set ${sql.join(sums)}`
-}
+const target = { table: 'minutes', key: ['supplier', 'minute'], sums: minuteSums } as const
+
+const rowOf = ({ supplier, minute, sums }: Waiting): MinuteRow =>
+  Object.assign(
+    { supplier, minute } as MinuteRow,
+    Object.fromEntries(minuteSums.map((name, index) => [name, sums[index]!])),
+  )
 
 interface Waiting {
   supplier: string
@@ -60,11 +40,11 @@ interface Waiting {
  * twice: these figures are for looking at, and nothing is paid by them.
  */
 export class Minutes {
-  private readonly store: Pick<Store, 'db' | 'postgres'>
+  private readonly store: Pick<Store, 'db'>
   private readonly log: Log
   private waiting = new Map<string, Waiting>()
 
-  constructor(store: Pick<Store, 'db' | 'postgres'>, log: Log) {
+  constructor(store: Pick<Store, 'db'>, log: Log) {
     this.store = store
     this.log = log
   }
@@ -88,17 +68,13 @@ export class Minutes {
   }
 
   readonly flush = oneAtATime(async () => {
-    const { db, postgres } = this.store
     // in the order of their keys, so that two nodes do not deadlock in PostgreSQL
     const rows = [...this.waiting].sort(([one], [other]) => (one < other ? -1 : 1))
     this.waiting = new Map()
     for (let from = 0; from < rows.length; from += written) {
-      const slice = rows.slice(from, from + written).map(([, row]) => row)
-      const json = JSON.stringify(
-        slice.map(({ supplier, minute, sums }) => [supplier, minute, ...sums]),
-      )
+      const slice = rows.slice(from, from + written).map(([, row]) => rowOf(row))
       try {
-        await insertion(postgres, json).execute(db)
+        await writeSums(this.store.db, 'add', target, slice)
       } catch (error) {
         const err = (error as Error).message
         this.log.warn({ err }, 'figures by minute could not be written and will be retried')

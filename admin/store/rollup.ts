@@ -49,6 +49,8 @@ interface BufferedCountsOptions<Row> {
 interface BufferedCounts<Row> {
   /** Takes ownership of the row. */
   addRow(row: Row): void
+  /** A round now: with few rows all are written, with many those that wait the longest. */
+  writeRound(): Promise<void>
   /** Writes all rows. */
   flush(): Promise<void>
   /** Writes all that was added, without a drain. */
@@ -159,6 +161,7 @@ function createBufferedCounts<Row extends { supplier: string }>(
   const timer = setInterval(() => void write(), options.every ?? every).unref()
   return {
     addRow,
+    writeRound: write,
     flush,
     writeAll: () => writeAdded(() => count),
     async close() {
@@ -210,7 +213,7 @@ function facetCounts<
   }
 }
 
-interface Rollup extends Pick<BufferedCounts<SeatRow>, 'flush' | 'close'> {
+interface Rollup extends Pick<BufferedCounts<SeatRow>, 'writeRound' | 'flush' | 'close'> {
   /** The bids of this process. */
   bids: DecidedBids
   /**
@@ -238,7 +241,7 @@ export function createRollup(store: Store, log: Log): Rollup {
     (row) => addRow(row),
     (row) => addFacets(row),
   )
-  const { addRow, flush, writeAll, close } = createBufferedCounts<SeatRow>({
+  const { addRow, writeRound, flush, writeAll, close } = createBufferedCounts<SeatRow>({
     drain: (most) => bids.drain(most),
     what: 'decided bids',
     // 16 MB
@@ -287,6 +290,7 @@ export function createRollup(store: Store, log: Log): Rollup {
     addFacets(rows) {
       for (const row of rows) addFacets(row)
     },
+    writeRound,
     flush,
     flushFacets: facets.flush,
     async close() {

@@ -58,6 +58,8 @@ export interface WorkerRequest {
   id: number
   sql: string
   parameters: SQLInputValue[]
+  /** JSON: parameters for each execution of the statement, which has no rows as its result. */
+  rows?: string
 }
 export interface Fault {
   error: string
@@ -143,10 +145,28 @@ function statement(database: DatabaseSync, sql: string): StatementSync {
 
 const noResult = { rows: [], changes: 0 }
 
-function run(database: DatabaseSync, { id, sql, parameters }: WorkerRequest): WorkerResponse {
+/** Executes a statement for each row, or for none. Returns how many rows it changed. */
+function runEach(database: DatabaseSync, prepared: StatementSync, rows: SQLInputValue[][]): number {
+  // Within a transaction of the caller, too.
+  database.exec('savepoint each_row')
+  try {
+    let changes = 0
+    for (const row of rows) changes += Number(prepared.run(...row).changes)
+    database.exec('release each_row')
+    return changes
+  } catch (error) {
+    // A full disk has ended the transaction already.
+    if (database.isTransaction) database.exec('rollback to each_row; release each_row')
+    throw error
+  }
+}
+
+function run(database: DatabaseSync, { id, sql, parameters, rows }: WorkerRequest): WorkerResponse {
   // a full disk has ended the transaction already
   if (sql === 'rollback' && !database.isTransaction) return { id, ...noResult }
   const prepared = statement(database, sql)
+  if (rows !== undefined)
+    return { id, rows: [], changes: runEach(database, prepared, JSON.parse(rows)) }
   if (prepared.columns().length > 0) return { id, rows: prepared.all(...parameters), changes: 0 }
   return { id, rows: [], changes: Number(prepared.run(...parameters).changes) }
 }

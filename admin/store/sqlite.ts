@@ -29,6 +29,19 @@ interface Waiting {
   reject(error: Error): void
 }
 
+/**
+ * The only parameter of a statement that the worker executes for each of these rows, with the values of a row as its parameters:
+ * for all rows, or none. `json_each` takes several times as long.
+ */
+export class EachRow {
+  /** An array of arrays: this thread takes less time for a text than for objects. */
+  readonly json: string
+
+  constructor(rows: readonly object[]) {
+    this.json = JSON.stringify(rows.map((row) => Object.values(row)))
+  }
+}
+
 /** SQLite's IOERR, CORRUPT and NOTADB. */
 const damage = [10, 11, 26]
 
@@ -91,7 +104,12 @@ class WorkerConnection implements DatabaseConnection {
     const id = this.next++
     return new Promise((resolve, reject) => {
       this.waiting.set(id, { resolve: resolve as Waiting['resolve'], reject })
-      worker.postMessage({ id, sql, parameters } as WorkerRequest)
+      const [first] = parameters
+      worker.postMessage(
+        (first instanceof EachRow
+          ? { id, sql, parameters: [], rows: first.json }
+          : { id, sql, parameters }) as WorkerRequest,
+      )
     })
   }
 

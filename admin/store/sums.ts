@@ -1,21 +1,13 @@
 /** Sums in the store: counters by key, to which each node adds what it has counted. */
-import { type Kysely, PostgresAdapter, sql } from 'kysely'
+import { CompiledQuery, type Kysely, PostgresAdapter } from 'kysely'
+import { EachRow } from './sqlite.ts'
 import type { Tables } from './tables.ts'
 
 const quoted = (names: readonly string[]) => names.map((name) => `"${name}"`).join(', ')
 
-/** Rows of one parameter: of arrays, or of objects in PostgreSQL, which then knows the types of the columns. */
-function rowsFrom(isPostgres: boolean, table: keyof Tables, columns: readonly string[]) {
-  const fields = columns.map((_name, index) => `value->>${index}`)
-  return isPostgres
-    ? [`select ${quoted(columns)} from json_populate_recordset(null::"${table}", `, ')']
-    : // Without a condition SQLite takes `on` for that of a join.
-      [`select ${fields.join(', ')} from json_each(`, ') where true']
-}
-
 /**
- * Inserts rows, all with the same columns. The sums of a stored row with the same key are added to, or replaced. All rows are
- * one parameter: a statement with a parameter for each value takes 15 us a row to build.
+ * Inserts rows, all with the same columns, or none of them. The sums of a stored row with the same key are added to, or replaced.
+ * All rows are one parameter: a statement with a parameter for each value takes 15 us a row to build.
  */
 export async function writeSums(
   db: Kysely<Tables>,
@@ -26,17 +18,20 @@ export async function writeSums(
   if (rows.length === 0) return
   const columns = Object.keys(rows[0]!)
   const isPostgres = db.getExecutor().adapter instanceof PostgresAdapter
-  const [before, after] = rowsFrom(isPostgres, table, columns)
   const changes = sums.map((name) =>
     how === 'add'
       ? `"${name}" = "${table}"."${name}" + excluded."${name}"`
       : `"${name}" = excluded."${name}"`,
   )
-  const given = JSON.stringify(isPostgres ? rows : rows.map((row) => Object.values(row)))
+  // PostgreSQL knows the types of the columns by those of the table.
+  const source = isPostgres
+    ? `select ${quoted(columns)} from json_populate_recordset(null::"${table}", $1)`
+    : `values (${columns.map(() => '?').join(', ')})`
   // As text: Kysely's tree of a statement takes longer than the statement.
-  await sql`${sql.raw(`insert into "${table}" (${quoted(columns)}) ${before}`)}${given}${sql.raw(
-    `${after} on conflict (${quoted(key)}) do update set ${changes.join(', ')}`,
-  )}`.execute(db)
+  const text = `insert into "${table}" (${quoted(columns)}) ${source}
+    on conflict (${quoted(key)}) do update set ${changes.join(', ')}`
+  const given = isPostgres ? JSON.stringify(rows) : new EachRow(rows)
+  await db.executeQuery(CompiledQuery.raw(text, [given]))
 }
 
 /**
