@@ -23,16 +23,17 @@ const sameHour = 0.9
 export class WinRateCusum {
   private readonly memory: number
   private readonly alarm: number
+  /** -0, not 0, so that the fields are doubles from the start: see `Guards`. */
   private readonly state = {
-    bids: 0,
-    wins: 0,
-    recentBids: 0,
-    recentWon: 0,
-    last: 0,
+    bids: -0,
+    wins: -0,
+    recentBids: -0,
+    recentWon: -0,
+    last: -0,
     hour: -1,
-    hourBids: 0,
-    hourWon: 0,
-    cusum: 0,
+    hourBids: -0,
+    hourWon: -0,
+    cusum: -0,
   }
   /** Wins per bid in each hour of the last day; 0: not known. */
   readonly hours = new Float64Array(24)
@@ -90,7 +91,7 @@ export class WinRateCusum {
     if (hour !== state.hour) {
       if (state.hour >= 0 && state.hourWon >= hourWinsBefore)
         this.hours[state.hour] = state.hourWon / state.hourBids
-      Object.assign(state, { hour, hourBids: 0, hourWon: 0 })
+      Object.assign(state, { hour, hourBids: -0, hourWon: -0 })
     }
     state.hourBids += bids
     state.hourWon += wins
