@@ -214,7 +214,7 @@ export async function measureRoads(run: Report, caller: Caller, origin: Origin):
   const load = run.quick ? { warm: 200, measure: 300 } : {}
   const alone: ReturnType<typeof codecsAlone>[] = []
   // The roads take turns, too: what disturbs the machine for a minute disturbs all of them.
-  const samples = await inTurns(run.quick ? 1 : 9, roads, async (road, round) => {
+  const samples = await inTurns(run.quick ? 1 : 15, roads, async (road, round) => {
     if (road === roads[0]) alone.push(codecsAlone())
     const turn = await inTurns(1, round % 2 === 0 ? subjects : subjects.toReversed(), (subject) =>
       measure(subject, road, load),
