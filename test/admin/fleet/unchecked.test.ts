@@ -86,10 +86,10 @@ t.test('one fault is the same everywhere', async (t) => {
       .map(({ supplier: ssp, rule }) => `${ssp} ${rule}`)
       .filter((name) => expected.includes(name))
   await until(async () => named(await open()).length === expected.length, { limit: startLimit })
-  t.ok(
-    (await decide('silent', 100)).some(({ price }) => price < 2),
-    'notices may still come',
-  )
+  // Each price by chance: of 100 bids 5 are explored on average, and now and then none.
+  const isLowered = async (ssp: string) => (await decide(ssp, 100)).some(({ price }) => price < 2)
+  await until(() => isLowered('silent'))
+  t.pass('notices may still come')
   const database = new DatabaseSync(`${folder}/b.db`)
   database.exec(`pragma busy_timeout = 10000; update alerts set began = began - ${long}`)
   database.close()
@@ -125,11 +125,10 @@ t.test('one fault is the same everywhere', async (t) => {
     t.same([...new Set(bids.map(({ price }) => price))], [2], `${ssp}: no price is lowered`)
     t.match(await explained(bids[0]!), { arm: 'unchecked', reason: /guard.*prove nothing/ })
   }
-  for (const ssp of ['fine', 'partly', 'low'])
-    t.ok(
-      (await decide(ssp, 100)).some(({ price }) => price < 2),
-      `${ssp}: prices are lowered`,
-    )
+  for (const ssp of ['fine', 'partly', 'low']) {
+    await until(() => isLowered(ssp))
+    t.pass(`${ssp}: prices are lowered`)
+  }
 
   const day = new Date().toISOString().slice(0, 10)
   const rows = await read<ReportRow[]>(`reports/summary?by=supplier&from=${day}`)
