@@ -8,7 +8,7 @@ import type { Log } from '../../opd/base/log.ts'
 import { oneAtATime } from '../../opd/base/one-at-a-time.ts'
 import { hour } from './hour.ts'
 import type { Store } from './index.ts'
-import { type MinuteRow, minute, minuteSums } from './minute-sums.ts'
+import { minute, minuteSums } from './minute-sums.ts'
 import { writeSums } from './sums.ts'
 import type { Tables } from './tables.ts'
 
@@ -22,11 +22,10 @@ const mostWaiting = 50_000
 
 const target = { table: 'minutes', key: ['supplier', 'minute'], sums: minuteSums } as const
 
-const rowOf = ({ supplier, minute, sums }: Waiting): MinuteRow =>
-  Object.assign(
-    { supplier, minute } as MinuteRow,
-    Object.fromEntries(minuteSums.map((name, index) => [name, sums[index]!])),
-  )
+const rowOf = ({ supplier, minute, sums }: Waiting) => ({
+  ...{ supplier, minute },
+  ...Object.fromEntries(minuteSums.map((name, index) => [name, sums[index]!])),
+})
 
 interface Waiting {
   supplier: string

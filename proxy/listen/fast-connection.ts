@@ -29,8 +29,6 @@ import { longestLine, notKept, type RequestLines } from '../wire/request-lines.t
 import { isTls, SocketReads } from '../wire/socket-reads.ts'
 import type { ConnectionLife, ConnectionLives } from './connection-life.ts'
 
-/** The response to a request of the fast lane: its head, and its body, whole, as a stream, or in chunks. */
-
 /** The value of `Date` (RFC 9110 6.6.1), formatted once a second. */
 let date = ''
 let dateValidUntil = 0
@@ -99,6 +97,7 @@ interface ReplyLane {
   config(): ProxyConfig
 }
 
+/** The response to a request of the fast lane: its head, and its body, whole, as a stream, or in chunks. */
 abstract class FastReply implements Reply {
   protected readonly socket: Socket
   protected readonly life: ConnectionLife

@@ -63,8 +63,7 @@ export class DelayedSums {
     before: number,
     since: number,
   ): { dues: number; newer: number; bids: number; wins: number } {
-    // -0, not 0, so that the fields are doubles from the start: see `Guards`.
-    const taken = { dues: -0, newer: -0, bids: -0, wins: -0 }
+    const taken = { dues: 0, newer: 0, bids: 0, wins: 0 }
     const { values } = this
     for (; this.oldest < before; this.count--) {
       const { head } = this
