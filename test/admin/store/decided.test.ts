@@ -3,6 +3,7 @@ import t from 'tap'
 import { DecidedBids, type SeatRow } from '../../../admin/store/decided.ts'
 import { drained } from '../../../opd/base/slices.ts'
 import { decided, observe } from '../../support/decision-record.ts'
+import { source } from '../../support/random.ts'
 
 const bidsOf = (added: SeatRow[]) =>
   new DecidedBids(
@@ -108,5 +109,59 @@ t.test('thousands of names that differ in a digit become one row each', (t) => {
   drained(rows.drain())
   t.equal(added.length, 4000)
   t.ok(added.every(({ bids }) => bids === 2))
+  t.end()
+})
+
+t.test('every bid is in one row, whatever is drained meanwhile', (t) => {
+  const random = source(7)
+  const pick = <T>(values: readonly T[]) => values[Math.floor(random() * values.length)]!
+  const suppliers = Array.from({ length: 300 }, (_, n) => `s${n}`)
+  const facets = ['DE', 'FR'].map((country) => ({
+    ...{ country, device: '', format: '', size: '', deal: '' },
+  }))
+  const wanted = new Map<string, number[]>()
+  const found = { rows: new Map<string, number[]>(), facets: new Map<string, number[]>() }
+  const addTo = (sums: Map<string, number[]>, key: string, more: readonly number[]) =>
+    sums.set(
+      key,
+      (sums.get(key) ?? [0, 0, 0]).map((sum, index) => sum + more[index]!),
+    )
+  const keyOf = (row: Pick<SeatRow, 'hour' | 'supplier' | 'mode' | 'arm' | 'via'>) =>
+    [row.hour, row.supplier, row.mode, row.arm, row.via].join(' ')
+  const bids = new DecidedBids(
+    (row) =>
+      void addTo(found.rows, `${keyOf(row)} ${row.publisher} ${row.domain} ${row.seat}`, [
+        ...[row.bids, row.in_sum, row.out_sum],
+      ]),
+    (row) =>
+      void addTo(found.facets, `${keyOf(row)} ${row.facets.country}`, [
+        ...[row.bids, row.in_sum, row.out_sum],
+      ]),
+  )
+  const wantedFacets = new Map<string, number[]>()
+  for (let n = 0; n < 60_000; n++) {
+    const row = {
+      ...{ supplier: pick(suppliers), mode: pick(['revenue', 'margin']) as 'revenue' },
+      ...{
+        arm: pick(['treated', 'holdout']) as 'treated',
+        via: pick(['proxy', 'agent']) as 'proxy',
+      },
+      ...{ publisher: pick(['p', 'q', 'r']), domain: 'd', seat: pick(['', 's']) },
+    }
+    const hour = 3_600_000 * Math.floor(n / 25_000)
+    const [inBa, outBa] = [1 + (n % 8), 1 + (n % 3)]
+    const known = pick([...facets, undefined])
+    observe(bids, decided({ ...row, decidedAt: hour + 5, facets: known }), inBa, outBa)
+    const key = keyOf({ ...row, hour })
+    addTo(wanted, `${key} ${row.publisher} ${row.domain} ${row.seat}`, [1, inBa, outBa])
+    if (known !== undefined) addTo(wantedFacets, `${key} ${known.country}`, [1, inBa, outBa])
+    if (n % 4000 === 3999) drained(bids.drain(pick([0, 1, 500, 2000])))
+    if (n % 17_000 === 16_999) drained(bids.drainFacets())
+    if (n % 29_000 === 28_999) drained(bids.drain())
+  }
+  drained(bids.drain())
+  drained(bids.drainFacets())
+  t.strictSame(found.rows, wanted)
+  t.strictSame(found.facets, wantedFacets)
   t.end()
 })
