@@ -222,7 +222,7 @@ class SumsTable<Key> {
    *
    * @param most sums after which those of no further supplier are taken
    */
-  take(most: number): Generator<BidSum<Key>, void> {
+  takeSums(most: number): Generator<BidSum<Key>, void> {
     const { waiting, firstPlace, nextPlace } = this
     const taken: number[] = []
     let suppliers = 0
@@ -274,9 +274,9 @@ export class BidSums<Key> {
    *
    * @param most sums after which those of no further supplier are taken, unless there are as many as are kept
    */
-  take(most: number): Generator<BidSum<Key>, void> {
+  takeSums(most: number): Generator<BidSum<Key>, void> {
     const { table } = this
-    if (most < table.size && table.size < this.most) return table.take(most)
+    if (most < table.size && table.size < this.most) return table.takeSums(most)
     this.table = new SumsTable(this.most, table.size)
     return table.all()
   }

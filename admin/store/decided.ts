@@ -148,12 +148,12 @@ export class DecidedBids implements DecisionObserver {
    * @param most sums after which no further supplier's rows are taken, unless there are as many as are kept
    */
   drain(most = Number.POSITIVE_INFINITY): Generator<undefined, void> {
-    return this.handOn(this.byNames.take(most), seatRow, this.addRow, rowsAtOnce)
+    return this.handOn(this.byNames.takeSums(most), seatRow, this.addRow, rowsAtOnce)
   }
 
   /** Takes all sums by facets, and hands on some rows at each step. */
   drainFacets(): Generator<undefined, void> {
-    const taken = this.byFacets.take(Number.POSITIVE_INFINITY)
+    const taken = this.byFacets.takeSums(Number.POSITIVE_INFINITY)
     return this.handOn(taken, facetsRow, this.addFacets, facetsAtOnce)
   }
 
