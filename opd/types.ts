@@ -16,7 +16,6 @@ export type OpenRtbFormat = 'json' | 'protobuf'
 
 /** A bid response from the proxy, its body decoded. */
 export interface ResponseToRewrite {
-  supplier: string
   /** Of the response; default: JSON. */
   format?: OpenRtbFormat | undefined
   requestFormat?: OpenRtbFormat | undefined
@@ -30,6 +29,35 @@ export interface ResponseToRewrite {
   memory?: WorkMemory | undefined
   /** Remove seats and price nothing: the headers exclude OPD (another content type, no-transform). */
   seatsOnly?: boolean
+}
+
+/** What is done with the responses of one supplier. Each response needs it, so it is found once and kept. */
+export interface SupplierResponses {
+  /** Whether responses have to be parsed: OPD is on or in shadow. */
+  readonly reads: boolean
+  /**
+   * Rewrites a response in slices of about a millisecond; most responses take one. The caller yields to the event loop
+   * between slices. If a slice yields a promise, the caller awaits it first. `return` ends it early. Never throws: a response
+   * that cannot be rewritten is returned as it came, with the reason.
+   *
+   * @param response its `body` must not change until the end
+   * @example
+   * ```ts
+   * const slices = engine.responsesOf('acme').rewriteInSlices(response)
+   * let slice = slices.next()
+   * for (; !slice.done; slice = slices.next()) await (slice.value ?? nextTurn())
+   * send(slice.value.body)
+   * ```
+   */
+  rewriteInSlices(response: ResponseToRewrite): Iterator<Pause, RewrittenResponse>
+  /**
+   * Counts a response that the proxy did not pass to `rewriteInSlices`, which counts by itself.
+   *
+   * @param reason why the whole response is left alone
+   */
+  countUnmodified(reason: ResponseReason): void
+  /** Counts a response that OPD would have parsed if it were on, so `reads` is false: `disabled` or `invalid_config`. */
+  countUnread(): void
 }
 
 /** Between two slices of a rewrite: a promise that the next slice needs, or undefined. */
@@ -173,39 +201,11 @@ export interface Engine {
    */
   setUnchecked(suppliers: ReadonlySet<string>): void
   /**
-   * Rewrites a response in slices of about a millisecond; most responses take one. The caller yields to the event loop
-   * between slices. If a slice yields a promise, the caller awaits it first. `return` ends it early. Never throws: a response
-   * that cannot be rewritten is returned as it came, with the reason.
+   * What is done with the responses of a supplier: the same object for the same supplier, whatever is configured later.
    *
-   * @param response its `body` must not change until the end; an unknown supplier is one without OPD
-   * @example
-   * ```ts
-   * const slices = engine.rewriteInSlices(response)
-   * let slice = slices.next()
-   * for (; !slice.done; slice = slices.next()) await (slice.value ?? nextTurn())
-   * send(slice.value.body)
-   * ```
+   * @param supplier identifier; one without an integration has no OPD
    */
-  rewriteInSlices(response: ResponseToRewrite): Iterator<Pause, RewrittenResponse>
-  /**
-   * Counts a response that the proxy did not pass to `rewriteInSlices`, which counts by itself.
-   *
-   * @param supplier identifier; an unknown one is ignored
-   * @param reason why the whole response is left alone
-   */
-  countUnmodified(supplier: string, reason: ResponseReason): void
-  /**
-   * Whether responses have to be parsed: OPD is on or in shadow.
-   *
-   * @param supplier identifier; an unknown one has no OPD
-   */
-  readsResponses(supplier: string): boolean
-  /**
-   * Counts a response that OPD would have parsed if it were on: `disabled` or `invalid_config`.
-   *
-   * @param supplier identifier for which `readsResponses` is false; an unknown one is ignored
-   */
-  countUnread(supplier: string): void
+  responsesOf(supplier: string): SupplierResponses
   /**
    * Prices the bids of an agent call while `bids` is iterated: for each bid its new price, or null if it keeps its own. null:
    * OPD is off for the supplier. `modelVersion`: of the model that prices.

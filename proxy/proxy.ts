@@ -98,6 +98,7 @@ export function createProxy(
       ),
   })
   const suppliers = new Suppliers({
+    engine,
     upstream: {
       resolver,
       lane: config.fastLane ? 'fast' : 'general',
@@ -115,7 +116,6 @@ export function createProxy(
     onTick(seconds)
   })
   const context: ExchangeContext = {
-    engine,
     budget,
     lag,
     decoder,

@@ -3,6 +3,7 @@ import { getOrAdd } from '../opd/base/get-or-add.ts'
 import { unitHash } from '../opd/base/hash.ts'
 import type { Log } from '../opd/base/log.ts'
 import { requestIdOf } from '../opd/protobuf/request-id.ts'
+import type { SupplierResponses } from '../opd/types.ts'
 import { type Allotment, type Bucket, bucketOf, LeasedBucket } from './admission/allotment.ts'
 import { type CallerCheck, callerCheck } from './admission/callers.ts'
 import { Gate } from './admission/gate.ts'
@@ -78,6 +79,7 @@ export class Supplier {
   settings: RequestSettings
   endpoints: Endpoints
   readonly metrics: SupplierMetrics
+  readonly responses: SupplierResponses
   /** Kept through a change of configuration: its measurements of the supplier remain valid. */
   readonly gate = new Gate()
   /** Requests from admission to the response, queued ones included. */
@@ -107,12 +109,19 @@ export class Supplier {
   private readonly upstream: NodeUpstream
   private discovery: Discovery | null = null
 
-  constructor(route: Route, metrics: SupplierMetrics, upstream: NodeUpstream, log: Log) {
+  constructor(
+    route: Route,
+    metrics: SupplierMetrics,
+    responses: SupplierResponses,
+    upstream: NodeUpstream,
+    log: Log,
+  ) {
     this.log = log
     this.id = route.id
     this.route = route
     this.settings = settingsOf(route)
     this.metrics = metrics
+    this.responses = responses
     this.checks = new HealthChecks(metrics, (endpoint, fault) => {
       this.groupOf(endpoint).setHealth(endpoint, fault)
       upstream.onHealth()

@@ -1,6 +1,7 @@
 /** The suppliers of the proxy: their configuration, their state in the directory, and their metrics since the start. */
 import { getOrAdd } from '../opd/base/get-or-add.ts'
 import type { Log } from '../opd/base/log.ts'
+import type { Engine } from '../opd/types.ts'
 import type { LeasedBucket } from './admission/allotment.ts'
 import type { Route } from './config.ts'
 import { SupplierMetrics } from './metrics.ts'
@@ -9,6 +10,7 @@ import { type DirectoryState, type NodeUpstream, Supplier } from './supplier.ts'
 export type UnhealthyEndpoints = ReadonlyMap<string, ReadonlyMap<string, string>>
 
 interface SuppliersOptions {
+  engine: Pick<Engine, 'responsesOf'>
   upstream: NodeUpstream
   /** The nodes share one bucket of each allotment. */
   leased: boolean
@@ -77,12 +79,14 @@ export class Suppliers {
   }
 
   private addSupplier(route: Route): void {
-    const { upstream, log } = this.options
-    const supplier = new Supplier(route, this.metricsOf(route.id), upstream, log)
+    const { engine, upstream, log } = this.options
+    const { id } = route
+    const responses = engine.responsesOf(id)
+    const supplier = new Supplier(route, this.metricsOf(id), responses, upstream, log)
     supplier.limit(this.maxInFlight)
     this.applyDirectory(supplier)
     this.applyUnhealthy(supplier)
-    this.all.set(route.id, supplier)
+    this.all.set(id, supplier)
   }
 
   /** Requests in flight get their responses. */

@@ -2,7 +2,7 @@
  * A module in a process of its own: CPU microseconds of the exchange of a no-bid, from its head to the account. Sockets, whose
  * cost varies by more than what is looked for, are replaced by calls.
  */
-import type { Engine } from '../../opd/types.ts'
+import type { SupplierResponses } from '../../opd/types.ts'
 import type * as ConfigModule from '../../proxy/config.ts'
 import type * as ExchangeModule from '../../proxy/exchange/exchange.ts'
 import type * as LongModule from '../../proxy/exchange/long-responses.ts'
@@ -60,6 +60,7 @@ async function exchangeOf({ root, route }: ExchangeJob['subjects'][number]): Pro
   const suppliers = new Suppliers({
     upstream: { resolver, lane: 'fast', zone: 'a', checksHealth: false, onHealth() {} } as never,
     ...{ leased: false, maxInFlight: 1000, log: log as never },
+    engine: { responsesOf: () => ({ reads: true }) as SupplierResponses },
   })
   suppliers.set({ ...routeSchema.parse(route), id: 'bench' })
   const supplier = suppliers.all.get('bench')!
@@ -81,11 +82,6 @@ async function exchangeOf({ root, route }: ExchangeJob['subjects'][number]): Pro
   }
   const budget = { inFlight: 0, bytes: 0, kept: 0 }
   const context: ExchangeModule.ExchangeContext = {
-    engine: {
-      readsResponses: () => true,
-      countUnread() {},
-      countUnmodified() {},
-    } as never as Engine,
     ...{
       budget,
       limits,

@@ -62,8 +62,7 @@ export async function engineCosts({ quick }: Run): Promise<Block[]> {
     const request = bidRequests[next++ % bidRequests.length]!
     const body = bodies[`bids-${size}`]!
     return drained(
-      engine.rewriteInSlices({
-        supplier: 'acme',
+      engine.responsesOf('acme').rewriteInSlices({
         body,
         request: () => request,
         inactiveSeats: seats,

@@ -3,6 +3,7 @@
 import { hkdfSync } from 'node:crypto'
 import { priceAgentBids } from '../agent/agent.ts'
 import type { AgentCall } from '../agent/call.ts'
+import { getOrAdd } from '../base/get-or-add.ts'
 import type { Log } from '../base/log.ts'
 import type { Integration } from '../config.ts'
 import type { BidLog, DecisionObserver, DecisionSink, Learners, SharedBidLog } from '../ports.ts'
@@ -15,7 +16,7 @@ import { hasSeat } from '../protobuf/response.ts'
 import { rewriteInSlices as rewriteBody, unmodified } from '../rewrite/rewrite.ts'
 import { createFaultLog, type ReportFault } from '../shared/fault-log.ts'
 import { rateOf } from '../shared/rates.ts'
-import type { BidReason, PriceBid } from '../shared/reasons.ts'
+import type { BidReason, PriceBid, ResponseReason } from '../shared/reasons.ts'
 import { standalone } from '../standalone/standalone.ts'
 import type {
   Engine,
@@ -25,6 +26,7 @@ import type {
   ResponseToRewrite,
   RewrittenResponse,
   StandaloneResult,
+  SupplierResponses,
 } from '../types.ts'
 import { createAttribution, createOutcomes } from './notices.ts'
 
@@ -83,7 +85,8 @@ class Integrations {
   /** The codec follows the keys of the settings. */
   readonly pricingDeps: ConstructorParameters<typeof Pricing>[1]
   private readonly stats: EngineStats
-  private readonly bound = new Map<string, Bound>()
+  private readonly responses = new Map<string, Responses>()
+  private readonly fault: ReportFault
   private readonly nonces = new Nonces()
   private holds: ReadonlySet<string> = new Set()
   private holdsAll = false
@@ -98,6 +101,7 @@ class Integrations {
   ) {
     this.settings = initial
     this.stats = stats
+    this.fault = fault
     this.pricingDeps = {
       ...deps,
       ...this.keyMaterial(initial),
@@ -133,15 +137,21 @@ class Integrations {
     const isOn = opd !== null && opd !== 'invalid' && opd.enabled !== false
     const mode = isOn ? stats.modes[opd.mode] : null
     if (mode !== null) mode.configured = true
-    this.bound.set(id, { integration, stats, mode, handlers: null })
+    this.responsesOf(id).bound = { integration, stats, mode, handlers: null }
   }
 
   remove(supplier: string): void {
-    this.bound.delete(supplier)
+    const responses = this.responses.get(supplier)
+    if (responses !== undefined) responses.bound = null
   }
 
-  integrationOf(supplier: string): Bound | undefined {
-    return this.bound.get(supplier)
+  responsesOf(supplier: string): Responses {
+    return getOrAdd(this.responses, supplier, () => new Responses(supplier, this, this.fault))
+  }
+
+  /** null: the supplier has no integration. */
+  boundOf(supplier: string): Bound | null {
+    return this.responses.get(supplier)?.bound ?? null
   }
 
   handlersOf(target: Bound): BidHandlers {
@@ -167,22 +177,35 @@ class Integrations {
   }
 }
 
-/** Rewrites bid responses. */
-class Responses {
+/** The responses of one supplier. */
+class Responses implements SupplierResponses {
+  reads = false
+  private target: Bound | null = null
+  private readonly supplier: string
   private readonly integrations: Integrations
   private readonly fault: ReportFault
 
-  constructor(integrations: Integrations, fault: ReportFault) {
+  constructor(supplier: string, integrations: Integrations, fault: ReportFault) {
+    this.supplier = supplier
     this.integrations = integrations
     this.fault = fault
   }
 
+  /** null: the supplier has no integration. */
+  get bound(): Bound | null {
+    return this.target
+  }
+
+  set bound(target: Bound | null) {
+    this.target = target
+    this.reads = target !== null && target.mode !== null
+  }
+
   rewriteInSlices(response: ResponseToRewrite): Iterator<Pause, RewrittenResponse> {
-    const { integrations, fault } = this
+    const { integrations, target, fault } = this
     const { rates, base } = integrations.settings
-    const { supplier, body, format, requestFormat, request, inactiveSeats, memory } = response
-    const target = integrations.integrationOf(supplier)
-    const { price, onBid } = target === undefined ? noHandlers : integrations.handlersOf(target)
+    const { body, format, requestFormat, request, inactiveSeats, memory } = response
+    const { price, onBid } = target === null ? noHandlers : integrations.handlersOf(target)
     const slices = rewriteBody({
       body,
       format,
@@ -204,13 +227,13 @@ class Responses {
       } catch (error) {
         // An internal error costs the optimisation, never the response. If inactive seats must be removed, the response is
         // unreadable.
-        fault('rewrite', error, supplier)
+        fault('rewrite', error, this.supplier)
         slices.return()
-        if (target !== undefined) target.stats.faults++
+        if (target !== null) target.stats.faults++
         const unreadable = inactiveSeats.size > 0
         slice = { done: true, value: { ...unmodified(body, 'malformed'), unreadable } }
       }
-      if (slice.done && slice.value.reason !== null && target !== undefined) {
+      if (slice.done && slice.value.reason !== null && target !== null) {
         const { reason } = slice.value
         target.stats.countUnmodified(reason)
         const mayHaveBid = format === 'protobuf' ? hasSeat(body) : body.includes(priceKey)
@@ -221,11 +244,13 @@ class Responses {
     return { next, return: () => slices.return() }
   }
 
-  countUnread(supplier: string): void {
-    const target = this.integrations.integrationOf(supplier)
-    target?.stats.countUnmodified(
-      target.integration.opd === 'invalid' ? 'invalid_config' : 'disabled',
-    )
+  countUnmodified(reason: ResponseReason): void {
+    this.target?.stats.countUnmodified(reason)
+  }
+
+  countUnread(): void {
+    const isInvalid = this.target?.integration.opd === 'invalid'
+    this.countUnmodified(isInvalid ? 'invalid_config' : 'disabled')
   }
 }
 
@@ -246,8 +271,8 @@ class Calls {
   /** The error that it throws quotes nothing of the body; the API responds with 500. */
   priceStandalone(supplier: string, body: Buffer): StandaloneResult {
     const { integrations } = this
-    const target = integrations.integrationOf(supplier)
-    if (target === undefined) return { ok: false, status: 404, faults: [] }
+    const target = integrations.boundOf(supplier)
+    if (target === null) return { ok: false, status: 404, faults: [] }
     const { price } = integrations.handlersOf(target)
     if (price === null) return { ok: false, status: 403, faults: [] }
     const { rates, base } = integrations.settings
@@ -263,8 +288,8 @@ class Calls {
 
   priceAgentCall(supplier: string, call: AgentCall): ReturnType<Engine['priceAgentCall']> {
     const { integrations } = this
-    const target = integrations.integrationOf(supplier)
-    if (target === undefined) return null
+    const target = integrations.boundOf(supplier)
+    if (target === null) return null
     const { price, onBid } = integrations.handlersOf(target)
     const { opd } = target.integration
     if (price === null || onBid === undefined || opd === null || opd === 'invalid') return null
@@ -308,7 +333,6 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
   const reductions = new DayReductions()
   const fault = createFaultLog(stats.faults, deps.log, deps.now)
   const integrations = new Integrations(initial, deps, stats, reductions, fault)
-  const responses = new Responses(integrations, fault)
   const calls = new Calls(integrations, deps, fault)
   const settings = () => integrations.settings
   const rate = (currency: string) => rateOf(currency, settings().rates, settings().base)
@@ -319,14 +343,10 @@ export function createEngine(initial: EngineConfig, deps: EngineDeps): BidweirEn
     configure: (next) => integrations.configure(next),
     setIntegration: (integration) => integrations.bind(integration),
     removeIntegration: (supplier) => integrations.remove(supplier),
-    integration: (id) => integrations.integrationOf(id)?.integration ?? null,
+    integration: (id) => integrations.boundOf(id)?.integration ?? null,
     setHolds: (suppliers) => integrations.setHolds(suppliers),
     setUnchecked: (suppliers) => integrations.setUnchecked(suppliers),
-    rewriteInSlices: (response) => responses.rewriteInSlices(response),
-    countUnmodified: (supplier, reason) =>
-      integrations.integrationOf(supplier)?.stats.countUnmodified(reason),
-    readsResponses: (supplier) => (integrations.integrationOf(supplier)?.mode ?? null) !== null,
-    countUnread: (supplier) => responses.countUnread(supplier),
+    responsesOf: (supplier) => integrations.responsesOf(supplier),
     priceStandalone: (supplier, body) => calls.priceStandalone(supplier, body),
     priceAgentCall: (supplier, call) => calls.priceAgentCall(supplier, call),
     rate,

@@ -20,7 +20,7 @@ import { JsonResponse, LongJsonRequest } from './json.ts'
 import { ProtobufRequest, ProtobufResponse } from './protobuf.ts'
 import { type SplicedBody, Splices } from './splice.ts'
 
-interface RewriteInput extends Omit<ResponseToRewrite, 'supplier'> {
+interface RewriteInput extends ResponseToRewrite {
   opd: Integration['opd']
   rates: Rates | null
   base: string

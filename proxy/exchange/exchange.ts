@@ -215,7 +215,7 @@ export class Exchange implements Candidate, ResponseSink {
     const { status } = head
     this.response = head
     this.length = length
-    this.processed = needsProcessing(this.supplier, head, this.context.engine)
+    this.processed = needsProcessing(this.supplier, head)
     const bodiless = status === 204 || status === 304
     const bodyLength = bodiless ? 0 : (length ?? Number.POSITIVE_INFINITY)
     if (this.processed || bodyLength <= bufferedWhole) this.stage = 'buffering'
@@ -244,7 +244,7 @@ export class Exchange implements Candidate, ResponseSink {
       this.noBid('unreadable')
       return true
     }
-    if (this.processed) this.context.engine.countUnmodified(supplier.id, 'too_large')
+    if (this.processed) supplier.responses.countUnmodified('too_large')
     this.startStream()
     let flowing = true
     this.sentBytes = this.buffer.length

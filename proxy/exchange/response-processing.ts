@@ -3,13 +3,7 @@
 import type { GzipEncoder } from '../../opd/base/gzip-encoder.ts'
 import { shortDocument } from '../../opd/json/scanner.ts'
 import type { HeadReason } from '../../opd/shared/reasons.ts'
-import type {
-  Engine,
-  OpenRtbFormat,
-  Pause,
-  RequestSource,
-  RewrittenResponse,
-} from '../../opd/types.ts'
+import type { OpenRtbFormat, Pause, RequestSource, RewrittenResponse } from '../../opd/types.ts'
 import type { Admission } from '../admission/overload.ts'
 import type { Supplier } from '../supplier.ts'
 import type { ResponseHead } from '../types.ts'
@@ -57,7 +51,6 @@ export interface BufferedResponse {
 }
 
 export interface ProcessingContext extends Pick<Admission, 'budget'> {
-  engine: Engine
   limits: Admission['limits'] & { maxRewriteBytes: number }
   recompress: 'same' | 'identity'
   batch: ResponseBatch
@@ -78,19 +71,16 @@ function ineligibleReason(headers: readonly string[], openrtb: OpenRtbFormat): H
 }
 
 /** Whether a response with this head is buffered and processed. */
-export function needsProcessing(
-  supplier: Supplier,
-  { status, fields }: ResponseHead,
-  engine: Engine,
-): boolean {
+export function needsProcessing(supplier: Supplier, { status, fields }: ResponseHead): boolean {
   if (status < 200 || status >= 300 || status === 204) return false
   const reason = status === 200 ? ineligibleReason(fields, supplier.settings.openrtb) : null
-  const reads = engine.readsResponses(supplier.id)
-  if (reason !== null && reads) engine.countUnmodified(supplier.id, reason)
+  const { responses } = supplier
+  const { reads } = responses
+  if (reason !== null && reads) responses.countUnmodified(reason)
   // Bids of inactive seats are removed from any successful response, whatever its status and type.
   if (supplier.inactiveSeats.size > 0) return true
   if (status !== 200 || reason !== null) return false
-  if (!reads) engine.countUnread(supplier.id)
+  if (!reads) responses.countUnread()
   return reads
 }
 
@@ -133,7 +123,7 @@ async function processLong(
     if (!fits) return undecoded(response, context, 'too_large')
     const body = decoded ?? (await decodeLong(response, context, memory))
     if (!body.ok) return undecoded(response, context, body.reason)
-    const slices = startRewrite(response, context, body, memory)
+    const slices = startRewrite(response, body, memory)
     const result = await remainingSlices(slices, undefined, response.isDone)
     if (result === null) return asReceived(response, context)
     return rewritten(response, context, body, result)
@@ -165,7 +155,7 @@ function undecoded(
 ): ProcessingResult {
   const { supplier } = response
   if (supplier.inactiveSeats.size > 0) return { kind: 'no_bid', reason: 'unreadable' }
-  context.engine.countUnmodified(supplier.id, reason)
+  supplier.responses.countUnmodified(reason)
   return asReceived(response, context)
 }
 
@@ -178,7 +168,7 @@ function rewriteShort(
   if (isDecoded && !response.buffer.reserve(decoded.body.length, responseShare(context.limits)))
     return undecoded(response, context, 'too_large')
   const memory = new ResponseMemory(context.budget, context.limits)
-  const slices = startRewrite(response, context, decoded, memory)
+  const slices = startRewrite(response, decoded, memory)
   const first = slices.next()
   if (first.done) {
     // A long request is read with memory of its own.
@@ -195,13 +185,11 @@ function rewriteShort(
 
 function startRewrite(
   { supplier, head, request, requestFormat }: BufferedResponse,
-  { engine }: ProcessingContext,
   { body }: DecodedBody,
   memory: ResponseMemory,
 ): Iterator<Pause, RewrittenResponse> {
   const { openrtb } = supplier.settings
-  return engine.rewriteInSlices({
-    supplier: supplier.id,
+  return supplier.responses.rewriteInSlices({
     body,
     format: responseFormat(head.fields, openrtb) === 'protobuf' ? 'protobuf' : 'json',
     request,

@@ -91,8 +91,7 @@ export function auction(engine: Engine, asked: AskedBid): AnsweredBid {
   const bid = `{"id":${JSON.stringify(id)},"impid":"1","price":${price},"nurl":"${nurl}"}`
   const body = Buffer.from(`{"id":"r","cur":"${cur}","seatbid":[{"seat":"s","bid":[${bid}]}]}`)
   const answer = drained(
-    engine.rewriteInSlices({
-      supplier,
+    engine.responsesOf(supplier).rewriteInSlices({
       body,
       request: () => Buffer.from(JSON.stringify(request)),
       inactiveSeats: new Set(),

@@ -1,5 +1,6 @@
 /** A proxy on port 0 with an engine that changes no response, unless the test gives another one. */
 import { Registry } from 'prom-client'
+import type { ResponseReason } from '../../opd/shared/reasons.ts'
 import type { Engine, ResponseToRewrite, RewrittenResponse } from '../../opd/types.ts'
 import { proxySchema, routeSchema } from '../../proxy/config.ts'
 import { type BidProxy, createProxy } from '../../proxy/proxy.ts'
@@ -8,22 +9,26 @@ import { listenerTls } from './transport.ts'
 interface IdleEngine extends Partial<Engine> {
   /** Of a whole response, in one slice. */
   rewrite?: (response: ResponseToRewrite) => RewrittenResponse
+  readsResponses?: (supplier: string) => boolean
+  countUnmodified?: (supplier: string, reason: ResponseReason) => void
 }
 
 const unchanged = ({ body }: ResponseToRewrite): RewrittenResponse => ({
   ...{ body, reason: 'disabled', removed: 0, left: 0, unreadable: false },
 })
 
-export function idleEngine({ rewrite = unchanged, ...over }: IdleEngine = {}): Engine {
+export function idleEngine({
+  rewrite = unchanged,
+  readsResponses = () => false,
+  countUnmodified = () => {},
+  ...over
+}: IdleEngine = {}): Engine {
   return {
     configure() {},
     setIntegration() {},
     removeIntegration() {},
     setHolds() {},
     setUnchecked() {},
-    countUnmodified() {},
-    readsResponses: () => false,
-    countUnread() {},
     priceAgentCall: () => null,
     priceStandalone: () => ({ ok: false, status: 404, faults: [] }),
     findDecision: async () => ({
@@ -41,10 +46,17 @@ export function idleEngine({ rewrite = unchanged, ...over }: IdleEngine = {}): E
     learnWin() {},
     learnLoss() {},
     withdrawExposure() {},
-    // biome-ignore lint/correctness/useYield: one slice
-    *rewriteInSlices(answer) {
-      return rewrite(answer)
-    },
+    responsesOf: (supplier) => ({
+      get reads() {
+        return readsResponses(supplier)
+      },
+      countUnmodified: (reason) => countUnmodified(supplier, reason),
+      countUnread() {},
+      // biome-ignore lint/correctness/useYield: one slice
+      *rewriteInSlices(answer) {
+        return rewrite(answer)
+      },
+    }),
     ...over,
   }
 }

@@ -152,22 +152,24 @@ t.test('absurd prices spoil no sum', async (t) => {
 
 t.test('a reload keeps counters and contexts; what is off is counted', async (t) => {
   const { engine, config } = testEngine({ integrations: [integration('acme')] })
+  const responses = engine.responsesOf('acme')
+  t.equal(responses.reads, true)
   const before = auction(engine, { id: 'a' })
-  const seat = { supplier: 'acme', request: () => null, inactiveSeats: new Set<string>() }
+  const seat = { request: () => null, inactiveSeats: new Set<string>() }
   const body = Buffer.from('{"seatbid":[]}')
   const next = { id: 2, secret: Buffer.alloc(32, 9) }
   engine.configure({ ...config, keys: [next, ...keys] })
   engine.removeIntegration('acme')
   t.match(explained(engine, before, 'a'), { supplier: 'acme' })
-  t.equal(engine.readsResponses('acme'), false)
-  t.match(drained(engine.rewriteInSlices({ ...seat, body })), { reason: 'disabled', body })
+  t.equal(responses.reads, false)
+  t.match(drained(responses.rewriteInSlices({ ...seat, body })), { reason: 'disabled', body })
   t.equal(engine.stats.supplierStats('acme').modes.revenue.sums('treated').bids, 1)
   for (const [opd, reason] of [
     [null, 'disabled'],
     ['invalid', 'invalid_config'],
   ] as const) {
     engine.setIntegration({ id: 'acme', opd, notices: 'win' })
-    t.equal(drained(engine.rewriteInSlices({ ...seat, body })).reason, reason)
+    t.equal(drained(responses.rewriteInSlices({ ...seat, body })).reason, reason)
     t.same(engine.priceStandalone('acme', body), { ok: false, status: 403, faults: [] })
   }
   t.same(engine.priceStandalone('nobody', body), { ok: false, status: 404, faults: [] })

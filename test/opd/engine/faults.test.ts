@@ -108,8 +108,8 @@ t.test('rewriting that throws: the answer goes out as it came', async (t) => {
   const body = Buffer.from(
     '{"seatbid":[{"bid":[{"id":"a","price":1,"adm":"svc_opd=${SVC_OPD_CONTEXT}"}]}]}',
   )
-  const asked = { supplier: 'acme', body, request: thrower, inactiveSeats: new Set<string>() }
-  t.equal(drained(engine.rewriteInSlices(asked)).body, body)
+  const asked = { body, request: thrower, inactiveSeats: new Set<string>() }
+  t.equal(drained(engine.responsesOf('acme').rewriteInSlices(asked)).body, body)
   t.match(lines, [{ place: 'rewrite', ssp: 'acme' }])
   t.equal(engine.stats.supplierStats('acme').faults, 1)
   silentOn(t, lines)

@@ -43,8 +43,7 @@ for (const [name, learner] of [
           ? Buffer.from(vector.response!)
           : Buffer.from(vector.responseBase64, 'base64')
       const out = drained(
-        engine.rewriteInSlices({
-          supplier: 'acme',
+        engine.responsesOf('acme').rewriteInSlices({
           body,
           request: () => Buffer.from(vector.request),
           inactiveSeats: new Set(),

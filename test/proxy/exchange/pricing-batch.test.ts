@@ -2,6 +2,7 @@
 import type { Socket } from 'node:net'
 import * as zlib from 'node:zlib'
 import t from 'tap'
+import type { Engine } from '../../../opd/types.ts'
 import { testEngine } from '../../support/engine.ts'
 import { integration } from '../../support/opd-doubles.ts'
 import { sample, startProxy } from '../../support/proxy.ts'
@@ -71,20 +72,27 @@ t.test(
       if (sockets.size === count) respond(sockets)
     })
     const { engine } = testEngine({ integrations: [integration('acme')] })
-    const readsResponses = engine.readsResponses.bind(engine)
     let held = false
     // Called at the head of a response, before the whole response waits for the others.
-    engine.readsResponses = (id) => {
-      setImmediate(() => {
-        // Once: every response has come when the loop continues.
-        if (!held) holdLoop(timeout)
-        held = true
-      })
-      return readsResponses(id)
+    const watched: Engine = {
+      ...engine,
+      responsesOf: (id) =>
+        Object.create(engine.responsesOf(id), {
+          reads: {
+            get() {
+              setImmediate(() => {
+                // Once: every response has come when the loop continues.
+                if (!held) holdLoop(timeout)
+                held = true
+              })
+              return true
+            },
+          },
+        }),
     }
     const proxy = await startProxy(
       { acme: { endpoints: [supplier.url], timeout: `${timeout}ms` } },
-      { engine },
+      { engine: watched },
     )
     t.teardown(() => Promise.all([proxy.close(), supplier.close()]))
     const responses = await Promise.all(
