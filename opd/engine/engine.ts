@@ -108,9 +108,8 @@ class Integrations {
       exposures: new ExposureSampler(deps.random, deps.trainedPerSecond),
       terms: new SharedTerms(),
       combinations: new Combinations(),
-      // Most often there are none, and no look-up is needed.
-      onHold: (supplier) => this.holdsAll || (this.holds.size > 0 && this.holds.has(supplier)),
-      isUnchecked: (supplier) => this.unchecked.size > 0 && this.unchecked.has(supplier),
+      onHold: (supplier) => this.holdsAll || this.holds.has(supplier),
+      isUnchecked: (supplier) => this.unchecked.has(supplier),
       reductions,
       fault,
     }
