@@ -50,7 +50,8 @@ const mostGroups = 2 ** 20
 const idOf = (supplier: number, group: number) => supplier * mostGroups + group + 1
 const supplierOf = (id: number) => Math.floor((id - 1) / mostGroups)
 const groupOf = (id: number) => (id - 1) % mostGroups
-const fewestPlaces = 64
+/** 36 KB. */
+const fewestPlaces = 1024
 /** Instead of a place. */
 const none = -1
 
@@ -84,19 +85,18 @@ function* sumsOf<Key>(
 }
 
 /**
- * A supplier and a group have a place from their first bid on. When their bids are taken they keep it, without bids, until the table
- * is made anew. A place is that of the hash, or one of the next.
+ * A supplier and a group have a place from their first bid on. When their bids are taken they keep it, without bids. A place is that
+ * of the hash, or one of the next.
  */
 class SumsTable<Key> {
   /** Places with bids. */
   size = 0
   /** Places that are not free. */
   private used = 0
-  private readonly most: number
-  private places = fewestPlaces
-  private numbers = new Float64Array(0)
+  private readonly places: number
+  private readonly numbers: Float64Array
   /** The next place with bids of the same supplier. */
-  private nextPlace = new Int32Array(0)
+  private readonly nextPlace: Int32Array
   /** By supplier: the first place with bids. */
   private readonly firstPlace: number[] = []
   /** Suppliers with bids, those first that have waited longest. */
@@ -105,42 +105,50 @@ class SumsTable<Key> {
   /** One of the groups with a key. */
   private readonly byKey = new Map<Key, Group<Key>>()
 
-  /**
-   * @param most places with bids
-   * @param expected places with bids that are likely
-   */
-  constructor(most: number, expected: number) {
-    this.most = most
-    this.allocate(expected)
+  /** @param expected sums: there is room for half as many again, or more */
+  constructor(expected: number) {
+    let places = fewestPlaces
+    while (places < 3 * expected) places *= 2
+    this.places = places
+    this.numbers = new Float64Array(places * perPlace)
+    this.nextPlace = new Int32Array(places)
   }
 
-  /** Three places or more for each that is expected: half of the places are in use at most. */
-  private allocate(expected: number): void {
-    this.places = fewestPlaces
-    while (this.places < 3 * expected) this.places *= 2
-    this.numbers = new Float64Array(this.places * perPlace)
-    this.nextPlace = new Int32Array(this.places)
+  /** Half of the places are used: with more, bids would pass many others to reach theirs. */
+  get isFull(): boolean {
+    return 2 * this.used >= this.places
   }
 
-  /** False: there are as many sums as there may be, and these bids have none. */
-  count(supplier: number, key: Key, record: DecisionRecord, inBa: number, outBa: number): boolean {
+  /** `none`: the supplier and the group of the bid have no place. */
+  placeOf(supplier: number, key: Key, record: DecisionRecord): number {
     const group = this.groupOf(key, record)
-    const place = group === null ? none : this.placeOf(supplier, group.index)
-    if (place === none) return false
+    if (group === null) return none
+    const place = this.find(supplier, group.index)
+    return this.numbers[place * perPlace + nth.id] === 0 ? none : place
+  }
+
+  /** Gives the supplier and the group of the bid a place; they had none. */
+  newPlace(supplier: number, key: Key, record: DecisionRecord): number {
+    const group = this.groupOf(key, record) ?? this.addGroup(key, record)
+    const place = this.find(supplier, group.index)
+    this.numbers[place * perPlace + nth.id] = idOf(supplier, group.index)
+    this.used++
+    return place
+  }
+
+  addBid(supplier: number, place: number, inBa: number, outBa: number): void {
     const { numbers } = this
     const start = place * perPlace
-    if (numbers[start + nth.bids] === 0) this.countFirst(supplier, place)
+    if (numbers[start + nth.bids] === 0) this.link(supplier, place)
     numbers[start + nth.bids]!++
     numbers[start + nth.inSum]! += summable(inBa)
     numbers[start + nth.outSum]! += summable(outBa)
-    return true
   }
 
   private groupOf(key: Key, record: DecisionRecord): Group<Key> | null {
     const { mode, arm, via } = record
     const nthHour = nthHourOf(record)
-    const newest = this.byKey.get(key) ?? null
-    for (let group = newest; group !== null; group = group.next)
+    for (let group = this.byKey.get(key) ?? null; group !== null; group = group.next)
       if (
         group.arm === arm &&
         group.via === via &&
@@ -148,29 +156,15 @@ class SumsTable<Key> {
         group.nthHour === nthHour
       )
         return group
-    const { groups } = this
-    if (groups.length >= this.most) return null
-    const made = newGroup(key, record, groups.length, newest)
+    return null
+  }
+
+  private addGroup(key: Key, record: DecisionRecord): Group<Key> {
+    const { groups, byKey } = this
+    const made = newGroup(key, record, groups.length, byKey.get(key) ?? null)
     groups.push(made)
-    this.byKey.set(key, made)
+    byKey.set(key, made)
     return made
-  }
-
-  private placeOf(supplier: number, group: number): number {
-    const place = this.find(supplier, group)
-    if (this.numbers[place * perPlace + nth.id] !== 0) return place
-    return this.size < this.most ? this.occupy(supplier, group, place) : none
-  }
-
-  private occupy(supplier: number, group: number, free: number): number {
-    let place = free
-    if (2 * this.used >= this.places) {
-      this.renew()
-      place = this.find(supplier, group)
-    }
-    this.numbers[place * perPlace + nth.id] = idOf(supplier, group)
-    this.used++
-    return place
   }
 
   /** The place of a supplier and a group, or the free one that would be theirs. */
@@ -185,31 +179,14 @@ class SumsTable<Key> {
     }
   }
 
-  /** Places without bids are forgotten, and there are more places if that leaves too few. It takes 3 ms with 50,000 sums. */
-  private renew(): void {
-    const { numbers, waiting, firstPlace } = this
-    this.allocate(this.size + this.size / 3)
-    this.used = 0
-    for (const supplier of waiting) firstPlace[supplier] = none
-    for (let from = 0; from < numbers.length; from += perPlace) {
-      if (numbers[from + nth.bids] === 0) continue
-      const id = numbers[from + nth.id]!
-      const place = this.find(supplierOf(id), groupOf(id))
-      this.numbers.set(numbers.subarray(from, from + perPlace), place * perPlace)
-      this.used++
-      this.chain(supplierOf(id), place)
-    }
-  }
-
-  private countFirst(supplier: number, place: number): void {
+  private link(supplier: number, place: number): void {
+    const { firstPlace } = this
     this.size++
-    if ((this.firstPlace[supplier] ?? none) === none) this.waiting.push(supplier)
-    this.chain(supplier, place)
-  }
-
-  private chain(supplier: number, place: number): void {
-    this.nextPlace[place] = this.firstPlace[supplier] ?? none
-    this.firstPlace[supplier] = place
+    // No gaps: with them the array would be a table of hashes.
+    while (firstPlace.length <= supplier) firstPlace.push(none)
+    if (firstPlace[supplier] === none) this.waiting.push(supplier)
+    this.nextPlace[place] = firstPlace[supplier]!
+    firstPlace[supplier] = place
   }
 
   /** The table is not used any more. */
@@ -246,15 +223,22 @@ class SumsTable<Key> {
   }
 }
 
+function* chained<T>(parts: readonly Iterable<T>[]): Generator<T, void> {
+  for (const part of parts) yield* part
+}
+
 /** The sums of bids by supplier and group. */
 export class BidSums<Key> {
   private readonly most: number
-  private table: SumsTable<Key>
+  /**
+   * The newest is first, and has room. The others were full, and get no further sums: to move 30,000 sums into a larger table would
+   * hold the event loop for 10 ms.
+   */
+  private tables = [new SumsTable<Key>(0)]
 
   /** @param most sums that are kept */
   constructor(most: number) {
     this.most = most
-    this.table = new SumsTable(most, 0)
   }
 
   /**
@@ -266,7 +250,26 @@ export class BidSums<Key> {
    * @param inBa CPM in the base currency, as `outBa`
    */
   count(supplier: number, key: Key, record: DecisionRecord, inBa: number, outBa: number): boolean {
-    return this.table.count(supplier, key, record, inBa, outBa)
+    const { tables } = this
+    for (let index = 0; index < tables.length; index++) {
+      const table = tables[index]!
+      const place = table.placeOf(supplier, key, record)
+      if (place === none) continue
+      table.addBid(supplier, place, inBa, outBa)
+      return true
+    }
+    const { size } = this
+    if (size >= this.most) return false
+    if (tables[0]!.isFull) tables.unshift(new SumsTable(2 * size))
+    const newest = tables[0]!
+    newest.addBid(supplier, newest.newPlace(supplier, key, record), inBa, outBa)
+    return true
+  }
+
+  private get size(): number {
+    let size = 0
+    for (const table of this.tables) size += table.size
+    return size
   }
 
   /**
@@ -275,9 +278,17 @@ export class BidSums<Key> {
    * @param most sums after which those of no further supplier are taken, unless there are as many as are kept
    */
   takeSums(most: number): Generator<BidSum<Key>, void> {
-    const { table } = this
-    if (most < table.size && table.size < this.most) return table.takeSums(most)
-    this.table = new SumsTable(this.most, table.size)
-    return table.all()
+    const { size } = this
+    const [newest, ...full] = this.tables as [SumsTable<Key>, ...SumsTable<Key>[]]
+    const parts = full.reverse().map((table) => table.all())
+    const left = most - (size - newest.size)
+    if (left < newest.size && size < this.most) {
+      parts.push(newest.takeSums(left))
+      this.tables = [newest]
+    } else {
+      parts.push(newest.all())
+      this.tables = [new SumsTable(size)]
+    }
+    return chained(parts)
   }
 }

@@ -22,9 +22,9 @@ export type FacetsRow = Omit<DecidedRow, 'publisher' | 'domain'> & { facets: Fac
 /** Places of the names of all suppliers, 10 MB: a power of two. Names are at the place of their hash, or at one of the next. */
 const namePlaces = 32_768
 const tries = 8
-/** Sums by names, of all suppliers: 5 MB. Bids of further ones are handed on one by one. */
+/** Sums by names, of all suppliers: 5 MB, twice as much while they become more. Bids of further ones are handed on one by one. */
 const mostByNames = 32_000
-/** Sums by facets that are counted between two drains, 19 MB; facets of further ones count as not known. */
+/** Sums by facets that are counted between two drains: 19 MB, twice as much while they become more. Facets of further ones count as not known. */
 const mostByFacets = 100_000
 /** Rows, and combinations of facets, that are handed on in one step: all at once would hold the event loop for 10 ms. */
 const rowsAtOnce = 256
