@@ -108,8 +108,9 @@ class Integrations {
       exposures: new ExposureSampler(deps.random, deps.trainedPerSecond),
       terms: new SharedTerms(),
       combinations: new Combinations(),
-      onHold: (supplier) => this.holdsAll || this.holds.has(supplier),
-      isUnchecked: (supplier) => this.unchecked.has(supplier),
+      // Most often there are none, and no look-up is needed.
+      onHold: (supplier) => this.holdsAll || (this.holds.size > 0 && this.holds.has(supplier)),
+      isUnchecked: (supplier) => this.unchecked.size > 0 && this.unchecked.has(supplier),
       reductions,
       fault,
     }

@@ -36,16 +36,33 @@ export class ArmSums {
   spendSquares = 0
 }
 
+/** Numbers of `ModeStats.priced`. */
+const nth = { inSum: 0, outSum: 1, factorSum: 2, counts: 3 } as const
+
+/** The histogram of factors. */
+class Factors {
+  readonly counts: Float64Array
+  private readonly priced: Float64Array
+
+  constructor(priced: Float64Array) {
+    this.priced = priced
+    this.counts = priced.subarray(nth.counts)
+  }
+
+  get sum(): number {
+    return this.priced[nth.factorSum]!
+  }
+}
+
 /** The counters of one supplier in one mode. */
 export class ModeStats {
   /** An integration has used this mode since the start of the process. */
   configured = false
   readonly left = new Float64Array(bidReasons.length)
   readonly arms: readonly ArmSums[] = arms.map(() => new ArmSums())
-  /** Histogram of factors, and their sum. */
-  readonly factors = { counts: new Float64Array(factorBounds.length + 1), sum: 0 }
-  inSum = 0
-  outSum = 0
+  /** What each bid counts, side by side: with thousands of suppliers nothing of one is in the caches of the processor. */
+  readonly priced = new Float64Array(nth.counts + factorBounds.length + 1)
+  #factors: Factors | null = null
   learnerErrors = 0
   /** Contexts in which the features of the model did not fit. */
   contextsCut = 0
@@ -58,6 +75,20 @@ export class ModeStats {
   lambda = 0
   /** How often each guard became active. */
   readonly alarms = new Float64Array(guards.length)
+
+  get inSum(): number {
+    return this.priced[nth.inSum]!
+  }
+
+  get outSum(): number {
+    return this.priced[nth.outSum]!
+  }
+
+  /** The same object each time: what was exported of a histogram is remembered by its identity. */
+  get factors(): Factors {
+    this.#factors ??= new Factors(this.priced)
+    return this.#factors
+  }
 
   /** Stores guard and multipliers of a decision. */
   setControl(guard: Guard | undefined, theta: number | undefined, lambda = 0): void {
@@ -80,13 +111,14 @@ export class ModeStats {
     const sums = this.arms[armAt[arm]]!
     sums.bids++
     sums.in += summable(inBase)
-    this.inSum += summable(inBase)
-    this.outSum += summable(outBase)
+    const { priced } = this
+    priced[nth.inSum]! += summable(inBase)
+    priced[nth.outSum]! += summable(outBase)
     const factor = inBase > 0 ? outBase / inBase : 1
     let bucket = 0
     while (bucket < factorBounds.length && factor > factorBounds[bucket]!) bucket++
-    this.factors.counts[bucket]!++
-    this.factors.sum += factor
+    priced[nth.counts + bucket]!++
+    priced[nth.factorSum]! += factor
   }
 
   /** @param arm of the decision that won */
