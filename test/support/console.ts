@@ -106,12 +106,15 @@ async function consoleWorld(t: Test): Promise<ConsoleWorld> {
   }
   const fail = () => bids('down', 12)
   await fail()
-  // The wins are enough for each figure: the console shows it up to a width of 1, and wins on their way still change it.
+  // The wins are enough for each figure: the console shows it up to a width of 1, and wins on their way still change it. Among few
+  // bids those that are not stored yet, while their wins are, would make it narrower than it is.
+  const fewestBids = 1000
   const isNarrow = (kept: Kept | null) => kept !== null && kept.upper - kept.lower <= 0.7
   const known = async () => {
     const { integrations } = (await (await api('/api/svc/live/')).json()) as LiveSnapshot
     const [mode] = integrations.find(({ ssp }) => ssp === 'acme')!.modes
-    return mode !== undefined && isNarrow(mode.kept) && isNarrow(mode.keptSpend)
+    if (mode === undefined || mode.bids < fewestBids) return false
+    return isNarrow(mode.kept) && isNarrow(mode.keptSpend)
   }
   await until(known, { what: 'figures that are known', limit: startLimit })
   stop.abort()
