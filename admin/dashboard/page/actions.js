@@ -1,6 +1,6 @@
 /** Changes. A dialog says what a change does and asks for confirmation; a message then offers to undo it. */
 import { signal } from '@preact/signals'
-import { useEffect, useRef } from 'preact/hooks'
+import { useLayoutEffect, useRef } from 'preact/hooks'
 import { Conflict } from './changes.js'
 import { withFields } from './forms.js'
 import { html } from './html.js'
@@ -75,7 +75,8 @@ export function Dialog() {
   /** What the dialog showed when it was opened or closed last. */
   const shown = useRef(/** @type {Action | null} */ (null))
   const action = asked.value
-  useEffect(() => {
+  // At once, not after the next frame: a message beside a dialog that is still open cannot have the focus.
+  useLayoutEffect(() => {
     shown.current = action
     if (action !== null) ref.current?.showModal()
     else ref.current?.close()

@@ -49,8 +49,16 @@ export async function waysOfUse(t: Test, { base, api, browser, page, faults }: C
     await until(focused, { what: 'the focus returns' })
     await page.keyboard.press('Enter')
     await dialog.getByRole('button', { name: 'Hold', exact: true }).focus()
+    await page.evaluate(`
+      const [status, dialog] = ['[role=status]', 'dialog'].map((name) => document.querySelector(name))
+      new MutationObserver(() => { window.openBeside = dialog.open }).observe(status, { childList: true })`)
     await page.keyboard.press('Enter')
     await page.getByRole('status').getByText('Acme is on hold.').waitFor()
+    t.equal(
+      await page.evaluate('window.openBeside'),
+      false,
+      'the message can have the focus at once',
+    )
     t.equal(await held(), true)
     await page.getByRole('button', { name: 'Undo' }).focus()
     await page.keyboard.press('Enter')
