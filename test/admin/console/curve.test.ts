@@ -4,7 +4,7 @@ import type { WinCurve } from '../../../admin/console/curve.ts'
 import { mulberry32 } from '../../../opd/base/random.ts'
 import { newFolder } from '../../support/process.ts'
 import { echoSupplier, startNode } from '../../support/service-node.ts'
-import { until } from '../../support/until.ts'
+import { startLimit, until } from '../../support/until.ts'
 
 /** The market: the share of bids of each publisher that win at a price, by the highest bid of the others. */
 const publishers = { cheap: 1, dear: 1.8 }
@@ -86,7 +86,7 @@ t.test('the win curve over recent bids has the win rates of the market', async (
     faults = await wrong()
     return faults.length === 0
   }
-  await until(areRight, { what: 'the win rates of the market', limit: 120_000 }).catch(
+  await until(areRight, { what: 'the win rates of the market', limit: startLimit }).catch(
     (error: Error) => t.fail(error.message, { faults }),
   )
   const none = await curve('&publisher=never-seen')
