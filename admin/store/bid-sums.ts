@@ -105,7 +105,7 @@ class SumsTable<Key> {
   /** One of the groups with a key. */
   private readonly byKey = new Map<Key, Group<Key>>()
 
-  /** @param expected sums: there is room for half as many again, or more */
+  /** @param expected sums: it takes half as many again, or more, before it is full */
   constructor(expected: number) {
     let places = fewestPlaces
     while (places < 3 * expected) places *= 2
@@ -231,8 +231,8 @@ function* chained<T>(parts: readonly Iterable<T>[]): Generator<T, void> {
 export class BidSums<Key> {
   private readonly most: number
   /**
-   * The newest is first, and has room. The others were full, and get no further sums: to move 30,000 sums into a larger table would
-   * hold the event loop for 10 ms.
+   * The newest is first, and gets each new sum. The others were full: to move 30,000 sums into a larger table would hold the event
+   * loop for 5 to 20 ms.
    */
   private tables = [new SumsTable<Key>(0)]
 
